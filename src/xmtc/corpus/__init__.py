@@ -1,0 +1,1 @@
+"""Corpora: documents with labels, in any common format."""

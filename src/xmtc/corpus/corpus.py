@@ -1,0 +1,176 @@
+"""`Corpus`: documents (texts and/or features) with the labels they carry."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.strings import Rows, Strings
+from xmtc.errors import XmtcError
+
+if TYPE_CHECKING:
+    from xmtc.corpus.splits import SplitMethod
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Documents and their labels; immutable, and slicing shares the texts.
+
+    `targets` is the documents x labels 0/1 CSR matrix (float32, sorted indices); `fields` holds further columns that
+    were asked for when reading (`keep=`), such as the key of a split.
+
+    >>> corpus = Corpus.of(["red fruit", "blue sky"], [["apple", "food"], ["weather"]])
+    >>> len(corpus), corpus.labels.name(2), corpus[1:].texts[0]
+    (2, 'weather', 'blue sky')
+    """
+
+    targets: Csr
+    labels: LabelSet
+    texts: Strings | None = None
+    features: Csr | None = None
+    ids: Strings | None = None
+    fields: Mapping[str, Strings] = field(default_factory=dict)
+    name: str = "corpus"
+
+    def __post_init__(self) -> None:
+        for what, size in (
+            ("texts", None if self.texts is None else len(self.texts)),
+            ("features", None if self.features is None else self.features.shape[0]),
+            ("ids", None if self.ids is None else len(self.ids)),
+            *((f"field {name!r}", len(column)) for name, column in self.fields.items()),
+        ):
+            if size is not None and size != len(self):
+                raise XmtcError(f"{self.name}: {size} {what} for {len(self)} rows of labels")
+        if self.targets.shape[1] != len(self.labels):
+            raise XmtcError(f"{self.name}: {self.targets.shape[1]} label columns for {len(self.labels)} labels")
+
+    @classmethod
+    def of(
+        cls,
+        texts: Iterable[str],
+        labels: Sequence[Iterable[str]] | None = None,
+        label_set: LabelSet | None = None,
+        name: str = "corpus",
+    ) -> Corpus:
+        """A corpus from plain lists; without labels it is good for prediction only."""
+        column = Strings.of(texts)
+        tags = [list(dict.fromkeys(tags)) for tags in labels] if labels is not None else [[] for _ in column]
+        if len(tags) != len(column):
+            raise XmtcError(f"{len(column)} texts but {len(tags)} lists of labels")
+        known = (label_set or LabelSet.of([])).extend(tag for row in tags for tag in row)
+        indices = [known.index(tag) for row in tags for tag in row]
+        indptr = np.cumsum([0, *map(len, tags)])
+        return cls(label_matrix(indices, indptr, len(known)), known, texts=column, name=name)
+
+    def __len__(self) -> int:
+        return int(self.targets.shape[0])
+
+    def __getitem__(self, rows: Rows) -> Corpus:
+        if not isinstance(rows, slice):
+            rows = np.asarray(rows)
+            if rows.dtype == np.bool_:
+                rows = np.flatnonzero(rows)
+        return replace(
+            self,
+            targets=take_rows(self.targets, rows),
+            texts=self.texts[rows] if self.texts is not None else None,
+            features=take_rows(self.features, rows) if self.features is not None else None,
+            ids=self.ids[rows] if self.ids is not None else None,
+            fields={name: column[rows] for name, column in self.fields.items()},
+        )
+
+    def __repr__(self) -> str:
+        holds = " and ".join(w for w, has in (("texts", self.texts), ("features", self.features)) if has is not None)
+        return f"Corpus({self.name}: {len(self):,} documents with {holds}, {len(self.labels):,} labels)"
+
+    def id(self, at: int) -> str:
+        """The identifier of document `at`: as the file has it, else its position."""
+        return self.ids[at] if self.ids is not None else str(at)
+
+    def labels_of(self, at: int) -> list[int]:
+        """Ids of the labels of document `at`."""
+        found: list[int] = self.targets.indices[self.targets.indptr[at] : self.targets.indptr[at + 1]].tolist()
+        return found
+
+    @property
+    def label_counts(self) -> NDArray[np.int64]:
+        """Number of documents that carry each label."""
+        return np.bincount(self.targets.indices, minlength=len(self.labels)).astype(np.int64)
+
+    def with_labels(self, labels: LabelSet) -> Corpus:
+        """The same documents with label ids as in `labels`; labels it lacks are added behind, so nothing is lost."""
+        if labels is self.labels:
+            return self
+        used = np.flatnonzero(self.label_counts)
+        merged = labels.extend(self.labels.key(i) for i in used.tolist())
+        new_id = np.full(len(self.labels), -1, np.int32)
+        new_id[used] = [merged.index(self.labels.key(i)) for i in used.tolist()]
+        targets = label_matrix(new_id[self.targets.indices], self.targets.indptr, len(merged))
+        return replace(self, targets=targets, labels=merged)
+
+    def fingerprint(self) -> str:
+        """A hash of documents and labels: the same content gives the same value."""
+        digest = hashlib.sha256()
+        if self.texts is not None:
+            for part in self.texts.compact():
+                digest.update(part.tobytes())
+        for matrix in (self.targets, self.features):
+            if matrix is not None:
+                digest.update(matrix.indptr.astype(np.int64).tobytes())
+                digest.update(matrix.indices.astype(np.int32).tobytes())
+        if self.features is not None:
+            digest.update(self.features.data.astype(np.float32).tobytes())
+        digest.update("\0".join(self.labels.keys).encode())
+        return digest.hexdigest()[:16]
+
+    def split(
+        self, test: float | int = 0.1, *, seed: int = 0, method: SplitMethod = "random", key: str | None = None
+    ) -> tuple[Corpus, Corpus]:
+        """(rest, test part); see `xmtc.corpus.splits.split_rows` for the methods."""
+        from xmtc.corpus.splits import split_rows
+
+        rest, held_out = split_rows(self, test, seed=seed, method=method, key=key)
+        return self[rest], self[held_out]
+
+    def folds(
+        self, k: int = 5, *, seed: int = 0, method: SplitMethod = "random", key: str | None = None
+    ) -> Iterator[tuple[Corpus, Corpus]]:
+        """k pairs (train, test) in which each document is in exactly one test part."""
+        from xmtc.corpus.splits import fold_rows
+
+        for rest, held_out in fold_rows(self, k, seed=seed, method=method, key=key):
+            yield self[rest], self[held_out]
+
+
+def label_matrix(indices: Sequence[int] | NDArray[Any], indptr: NDArray[Any], labels: int) -> Csr:
+    """A 0/1 CSR matrix from flat label ids; sorts each row and removes repeated labels."""
+    flat = np.array(indices, np.int32)
+    matrix: Csr = csr_array((np.ones(len(flat), np.float32), flat, np.asarray(indptr)), shape=(len(indptr) - 1, labels))
+    matrix.sum_duplicates()
+    matrix.data[:] = 1
+    return matrix
+
+
+def take_rows(matrix: Csr, rows: slice | NDArray[Any]) -> Csr:
+    """Rows of a CSR matrix; a contiguous slice shares its memory."""
+    if isinstance(rows, slice):
+        start, stop, step = rows.indices(matrix.shape[0])
+        if step == 1:
+            stop = max(stop, start)
+            a, b = int(matrix.indptr[start]), int(matrix.indptr[stop])
+            view: Csr = csr_array(
+                (matrix.data[a:b], matrix.indices[a:b], matrix.indptr[start : stop + 1] - a),
+                shape=(stop - start, matrix.shape[1]),
+                copy=False,
+            )
+            return view
+        rows = np.arange(start, stop, step)
+    taken: Csr = matrix[rows]
+    return taken

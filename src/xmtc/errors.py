@@ -1,0 +1,52 @@
+"""The errors that a user can cause and mend; the command line prints them as one line and exits with 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class XmtcError(Exception):
+    """Something the user can mend; the message says what is wrong and what to do.
+
+    >>> str(XmtcError("the corpus has no labels; name the column with labels='tags'"))
+    "the corpus has no labels; name the column with labels='tags'"
+    """
+
+
+class BadInput(XmtcError):
+    """A file, and where known its line, that cannot be taken as it is.
+
+    >>> print(BadInput("docs.jsonl", 3, "not JSON: unexpected end", "mend the line or pass --skip-bad"))
+    docs.jsonl:3: not JSON: unexpected end; mend the line or pass --skip-bad
+    """
+
+    def __init__(self, path: str | Path, line: int | None, problem: str, remedy: str = "") -> None:
+        where = f"{path}:{line}" if line is not None else str(path)
+        super().__init__(f"{where}: {problem}" + (f"; {remedy}" if remedy else ""))
+        self.path = str(path)
+        self.line = line
+        self.problem = problem
+        self.remedy = remedy
+
+
+class ConfigError(XmtcError):
+    """An unknown or impossible hyper-parameter or option."""
+
+
+class BadModelFolder(XmtcError):
+    """A model folder that is missing, altered, truncated, newer than this program or not a model at all."""
+
+
+class NotFitted(XmtcError):
+    """A model was asked to predict, explain or save before it was fitted."""
+
+
+class OutOfMemory(XmtcError):
+    """Training would need more memory than there is; raised before it starts."""
+
+
+class MissingExtra(XmtcError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional dependency; install it with: pip install 'xmtc[{extra}]'")

@@ -1,0 +1,129 @@
+"""Exact nearest neighbours over sparse rows through an inverted index, and votes of neighbours' labels."""
+
+# ruff: noqa: D103 - kernels; what each does stands in its first comment
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.kernels import compiled
+
+Ints = NDArray[Any]
+Floats = NDArray[np.float32]
+
+BLOCKS = 64  # pieces of parallel work; each holds one row of scores
+
+
+@numba.njit(inline="always")
+def _sift_down(scores: Any, ids: Any, size: int, at: int) -> None:
+    # Restore the heap (worst on top: lowest score, on ties the highest id) below `at`.
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            return
+        other = child + 1
+        if other < size and (
+            scores[other] < scores[child] or (scores[other] == scores[child] and ids[other] > ids[child])
+        ):
+            child = other
+        if scores[at] < scores[child] or (scores[at] == scores[child] and ids[at] > ids[child]):
+            return
+        scores[at], scores[child] = scores[child], scores[at]
+        ids[at], ids[child] = ids[child], ids[at]
+        at = child
+
+
+@numba.njit(cache=True, nogil=True)
+def select_top(values: Any, k: int, top_ids: Any, top_scores: Any) -> int:
+    # The k largest positive values, falling, ties to the lower position; returns how many there are.
+    size = 0
+    for at in range(len(values)):
+        value = values[at]
+        if value <= 0 or (size == k and value <= top_scores[0]):
+            continue
+        if size < k:
+            place = size
+            size += 1
+            while place > 0:  # sift up
+                parent = (place - 1) // 2
+                if top_scores[parent] < value or (top_scores[parent] == value and top_ids[parent] > at):
+                    break
+                top_scores[place], top_ids[place] = top_scores[parent], top_ids[parent]
+                place = parent
+            top_scores[place], top_ids[place] = value, at
+        else:
+            top_scores[0], top_ids[0] = value, at
+            _sift_down(top_scores, top_ids, size, 0)
+    for last in range(size - 1, 0, -1):  # heap sort: the worst goes to the end
+        top_scores[0], top_scores[last] = top_scores[last], top_scores[0]
+        top_ids[0], top_ids[last] = top_ids[last], top_ids[0]
+        _sift_down(top_scores, top_ids, last, 0)
+    return size
+
+
+@compiled(parallel=True)
+def nearest_rows(
+    query_indptr: Ints, query_indices: Ints, query_data: Floats,
+    index_indptr: Ints, index_rows: Ints, index_data: Floats,
+    rows: int, k: int,
+) -> tuple[NDArray[np.int32], Floats]:  # fmt: skip
+    # (ids, scores) of the k indexed rows with the largest dot product with each query; -1 where fewer are positive.
+    # The index lists for each column the rows that have it (a CSC matrix).
+    queries = len(query_indptr) - 1
+    ids = np.full((queries, k), -1, np.int32)
+    scores = np.zeros((queries, k), np.float32)
+    blocks = min(BLOCKS, queries)
+    for block in numba.prange(blocks):
+        sums = np.zeros(rows, np.float32)
+        for query in range(block * queries // blocks, (block + 1) * queries // blocks):
+            sums[:] = 0
+            for place in range(query_indptr[query], query_indptr[query + 1]):
+                column = query_indices[place]
+                weight = query_data[place]
+                for entry in range(index_indptr[column], index_indptr[column + 1]):
+                    sums[index_rows[entry]] += weight * index_data[entry]
+            select_top(sums, k, ids[query], scores[query])
+    return ids, scores
+
+
+@compiled(parallel=True)
+def vote(
+    neighbours: NDArray[np.int32], weights: Floats, target_indptr: Ints, target_indices: Ints, labels: int, k: int
+) -> tuple[NDArray[np.int32], Floats]:
+    # (ids, scores) of the k labels with the most votes; a neighbour votes with its weight for each of its labels,
+    # and the score is the share of all weight. -1 where fewer labels got a vote.
+    queries = len(neighbours)
+    ids = np.full((queries, k), -1, np.int32)
+    scores = np.zeros((queries, k), np.float32)
+    blocks = min(BLOCKS, queries)
+    for block in numba.prange(blocks):
+        votes = np.zeros(labels, np.float64)
+        touched = np.empty(labels, np.int32)
+        for query in range(block * queries // blocks, (block + 1) * queries // blocks):
+            total = 0.0
+            count = 0
+            for nearby in range(neighbours.shape[1]):
+                row = neighbours[query, nearby]
+                if row < 0:
+                    break
+                weight = np.float64(weights[query, nearby])
+                total += weight
+                for place in range(target_indptr[row], target_indptr[row + 1]):
+                    label = target_indices[place]
+                    if votes[label] == 0:
+                        touched[count] = label
+                        count += 1
+                    votes[label] += weight
+            # In order of label, so that ties go to the lower id.
+            voted = np.sort(touched[:count])
+            shares = np.empty(count, np.float32)
+            for at in range(count):
+                shares[at] = votes[voted[at]] / total
+                votes[voted[at]] = 0
+            found = select_top(shares, k, ids[query], scores[query])
+            for at in range(found):
+                ids[query, at] = voted[ids[query, at]]
+    return ids, scores

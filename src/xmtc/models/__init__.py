@@ -1,0 +1,1 @@
+"""The methods: one file per paper, the contract they fulfil, and the catalogue of their names."""

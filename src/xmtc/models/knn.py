@@ -1,0 +1,149 @@
+"""`knn`: the labels of the most similar training documents.
+
+What it does: tf-idf vectors (or given features, scaled to length 1), the exact `neighbours` nearest training documents
+by cosine, and each votes for its labels with similarity ** power; a label's score is its share of all votes.
+A document without any word known from training has no neighbours, and so no labels.
+
+Cost: training counts words and builds an inverted index; a prediction adds up the index lists of its words; the model
+is the training set's tf-idf matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field, PositiveFloat, PositiveInt
+from scipy.sparse import csr_array, vstack
+
+from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import Csr
+from xmtc.corpus.strings import Strings
+from xmtc.errors import XmtcError
+from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
+from xmtc.predictions import Predictions, ScoreKind
+from xmtc.search.sparse import SparseIndex
+from xmtc.storage import FolderReader, FolderWriter
+from xmtc.text.tfidf import TfIdf, TfIdfSettings
+
+
+class KnnConfig(ModelConfig):
+    """How many neighbours vote, how much closeness counts, and how texts become vectors.
+
+    The defaults were chosen on validation documents of `tibkat` and `cooking` (`benchmarks/knn.py --validate`): a steep
+    idf, which mutes the words that all documents share, lets the votes be less steep than similarity cubed.
+    """
+
+    neighbours: PositiveInt = 50
+    power: PositiveFloat = 2.0
+    tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(idf="plain"))
+
+
+class NearestNeighbours(Model):
+    """Votes of the nearest training documents.
+
+    >>> corpus = Corpus.of(["red apple", "green apple", "blue sky"], [["fruit"], ["fruit"], ["weather"]])
+    >>> NearestNeighbours().fit(corpus).predict(["an apple in the blue bowl"], k=1).names()[0][0][0]
+    'fruit'
+    """
+
+    name = "knn"
+    capabilities = Capabilities(
+        summary="votes of the most similar training documents (tf-idf, cosine)",
+        input=frozenset({"text", "features"}),
+        score=ScoreKind.PROBABILITY,
+        explain=True,
+        partial_fit=True,
+    )
+    Config = KnnConfig
+    config: KnnConfig
+
+    tfidf_: TfIdf | None
+    index_: SparseIndex
+    targets_: Csr
+
+    def memory_needed(self, corpus: Corpus) -> int:
+        """Word keys and counts while counting, the matrix, and its transpose; all grow with the non-zeros."""
+        if corpus.texts is None:
+            assert corpus.features is not None
+            return 16 * corpus.features.nnz
+        words = corpus.texts.nbytes // 6  # a word and a space, in most languages and on average
+        shortest, longest = self.config.tfidf.ngrams
+        return 40 * words * (longest - shortest + 1)
+
+    def _fit(self, corpus: Corpus, valid: Corpus | None) -> None:
+        if corpus.texts is not None:
+            self.tfidf_ = TfIdf(self.config.tfidf)
+            vectors = self.tfidf_.fit_transform(corpus.texts)
+        else:
+            self.tfidf_ = None
+            vectors = self._vectors(corpus)
+        self.index_ = SparseIndex.of(vectors)
+        self.targets_ = corpus.targets
+
+    def _partial_fit(self, corpus: Corpus) -> None:
+        """Further documents become neighbours; the vocabulary and its weights stay as they were fitted."""
+        self.index_ = self.index_.extended(self._vectors(corpus))
+        width = corpus.targets.shape[1]
+        old = csr_array(
+            (self.targets_.data, self.targets_.indices, self.targets_.indptr), shape=(self.targets_.shape[0], width)
+        )
+        self.targets_ = csr_array(vstack([old, corpus.targets], format="csr"))
+
+    def _predict(self, corpus: Corpus, k: int) -> Predictions:
+        from xmtc.kernels.neighbours import vote
+
+        ids, similarities = self.index_.nearest(self._vectors(corpus), self.config.neighbours)
+        weights = similarities ** np.float32(self.config.power)
+        labels = self._fitted()
+        top = vote(ids, weights, self.targets_.indptr, self.targets_.indices, len(labels), k)
+        return Predictions(*top, labels, self.score_kind)
+
+    def _explain(self, text: str, label: int) -> Explanation:
+        if self.tfidf_ is None:
+            raise XmtcError("this knn model was trained on features without words, so no words explain its answers")
+        labels = self._fitted()
+        query = self.tfidf_.transform(Strings.of([text]))
+        ids, similarities = self.index_.nearest(query, self.config.neighbours)
+        near = ids[0] >= 0
+        rows, closeness = ids[0][near], similarities[0][near].astype(float)
+        weights = closeness**self.config.power
+        carries = np.array([label in self.targets_.indices[slice(*self.targets_.indptr[row : row + 2])] for row in rows])
+        if not carries.any():
+            return Explanation(labels.name(label), 0.0, (), (f"none of {len(rows)} neighbours has this label",))
+        # A vote is similarity ** power = similarity ** (power - 1) x (sum over shared words), so words share it exactly.
+        products = self.index_.shared(query, rows[carries]) @ (closeness ** (self.config.power - 1))[carries]
+        shares = products / weights.sum()
+        order = np.argsort(-shares)
+        words = tuple((self.tfidf_.terms[int(query.indices[i])], float(shares[i])) for i in order if shares[i] > 0)
+        said = f"{int(carries.sum())} of {len(rows)} neighbours have this label; the nearest of them is training document"
+        nearest = f"{said} {int(rows[carries][0])} (similarity {closeness[carries][0]:.2f})"
+        return Explanation(labels.name(label), float(weights[carries].sum() / weights.sum()), words, (nearest,))
+
+    def _save(self, folder: FolderWriter) -> None:
+        folder.matrix("index", self.index_.columns)
+        folder.matrix("targets", self.targets_)
+        if self.tfidf_ is not None:
+            folder.arrays("tfidf", self.tfidf_.to_arrays())
+
+    def _load(self, folder: FolderReader) -> None:
+        self.index_ = SparseIndex(folder.matrix("index"))
+        self.targets_ = folder.matrix("targets")
+        has_words = "tfidf.safetensors" in folder.manifest["files"]
+        self.tfidf_ = TfIdf.from_arrays(self.config.tfidf, folder.arrays("tfidf")) if has_words else None
+
+    def _vectors(self, corpus: Corpus) -> Csr:
+        if self.tfidf_ is not None:
+            if corpus.texts is None:
+                raise XmtcError(f"this knn model was trained on texts, which {corpus.name} does not have")
+            return self.tfidf_.transform(corpus.texts)
+        if corpus.features is None:
+            raise XmtcError(f"this knn model was trained on features, which {corpus.name} does not have")
+        return unit_rows(corpus.features)
+
+
+def unit_rows(matrix: Csr) -> Csr:
+    """The rows scaled to Euclidean length 1; empty rows stay empty."""
+    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    data = (matrix.data * np.repeat(scale, np.diff(matrix.indptr))).astype(np.float32)
+    scaled: Csr = csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    return scaled

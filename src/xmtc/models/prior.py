@@ -1,0 +1,54 @@
+"""`prior`: every document gets the most frequent labels.
+
+What it does: counts labels. What it is for: the line in every table that a method must beat to have learned anything.
+Cost: training is one pass over the labels, prediction is free, the model is one number a label.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xmtc.corpus.corpus import Corpus
+from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.predictions import Predictions, ScoreKind
+from xmtc.storage import FolderReader, FolderWriter
+
+
+class Prior(Model):
+    """Label frequencies as scores.
+
+    >>> corpus = Corpus.of(["one", "two"], [["a", "b"], ["b"]])
+    >>> Prior().fit(corpus).predict(["anything"], k=2).names()
+    [[('b', 1.0), ('a', 0.5)]]
+    """
+
+    name = "prior"
+    capabilities = Capabilities(
+        summary="the most frequent labels, whatever the document",
+        input=frozenset({"text", "features"}),
+        score=ScoreKind.PROBABILITY,
+        partial_fit=True,
+    )
+    Config = ModelConfig
+
+    def _fit(self, corpus: Corpus, valid: Corpus | None) -> None:
+        """The label counts, which every model keeps in `labels_`, are all there is to learn."""
+
+    def _partial_fit(self, corpus: Corpus) -> None:
+        """As `_fit`."""
+
+    def _predict(self, corpus: Corpus, k: int) -> Predictions:
+        labels = self._fitted()
+        assert labels.counts is not None
+        best = np.lexsort((np.arange(len(labels)), -labels.counts))[:k]
+        scores = (labels.counts[best] / self.train_documents_).astype(np.float32)
+        shape = (len(corpus), len(best))
+        return Predictions(
+            np.broadcast_to(best.astype(np.int32), shape), np.broadcast_to(scores, shape), labels, self.score_kind
+        )
+
+    def _save(self, folder: FolderWriter) -> None:
+        """Nothing beside the labels."""
+
+    def _load(self, folder: FolderReader) -> None:
+        """Nothing beside the labels."""

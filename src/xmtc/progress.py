@@ -1,0 +1,90 @@
+"""Progress on standard error: nothing for quick work, a bar with an ETA (or a line now and then in a log) for long."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+
+QUIET_SECONDS = 2.0
+LOG_SECONDS = 10.0
+
+
+class Progress:
+    """Steps of one piece of work; see `progress`."""
+
+    def __init__(self, what: str, total: float | None) -> None:
+        self.what = what
+        self.total = total
+        self.done = 0.0
+        self._start = time.monotonic()
+        self._next = self._start + QUIET_SECONDS
+        self._shown = False
+
+    def advance(self, steps: float = 1) -> None:
+        """Say that this many steps more are done."""
+        self.done += steps
+        now = time.monotonic()
+        if now >= self._next:
+            terminal = sys.stderr.isatty()
+            self._next = now + (0.2 if terminal else LOG_SECONDS)
+            print(
+                f"\r\x1b[2K{self._line()}" if terminal else self._line(),
+                end="" if terminal else "\n",
+                file=sys.stderr,
+                flush=True,
+            )
+            self._shown = terminal
+
+    def _line(self) -> str:
+        spent = time.monotonic() - self._start
+        if not self.total or not self.done:
+            return f"{self.what}: {self.done:,.0f} done, {clock(spent)}"
+        share = min(1.0, self.done / self.total)
+        bar = "━" * round(24 * share) + "─" * (24 - round(24 * share))
+        return f"{self.what} {bar} {share:4.0%}, {clock(spent)} spent, {clock(spent / share - spent)} to go"
+
+    def close(self) -> None:
+        """Clear the bar."""
+        if self._shown:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
+def clock(seconds: float) -> str:
+    """Seconds for people.
+
+    >>> clock(7.4), clock(75), clock(3700)
+    ('7 s', '1:15', '1:01:40')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+@contextmanager
+def progress(what: str, total: float | None = None) -> Iterator[Progress]:
+    """Show progress of the work inside the block, once it has taken two seconds.
+
+    >>> with progress("counting", total=3) as bar:
+    ...     for _ in range(3):
+    ...         bar.advance()
+    """
+    bar = Progress(what, total)
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+def track(items: Iterable[T], what: str, total: float | None = None) -> Iterator[T]:
+    """Iterate with progress."""
+    with progress(what, total if total is not None else len(items) if isinstance(items, Sized) else None) as bar:
+        for item in items:
+            yield item
+            bar.advance()

@@ -1,0 +1,61 @@
+"""Exact nearest neighbours among sparse rows, by dot product."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
+
+from xmtc.corpus.labels import Csr
+from xmtc.progress import progress
+
+QUERY_BLOCK = 2048
+
+
+class SparseIndex:
+    """An inverted index: for each column the rows that have it.
+
+    >>> rows = csr_array(np.array([[1, 0, 1], [0, 1, 0], [0, 1, 1]], np.float32))
+    >>> ids, scores = SparseIndex.of(rows).nearest(rows[[0]], k=2)
+    >>> ids.tolist(), scores.tolist()
+    ([[0, 2]], [[2.0, 1.0]])
+    """
+
+    def __init__(self, columns: Csr) -> None:
+        self.columns = columns  # columns x rows: the transposed matrix
+
+    @classmethod
+    def of(cls, matrix: Csr) -> SparseIndex:
+        """Index the rows of a matrix."""
+        return cls(csr_array(matrix.T, dtype=np.float32))
+
+    def __len__(self) -> int:
+        return int(self.columns.shape[1])
+
+    def nearest(self, queries: Csr, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """(ids, scores), each (queries, k): falling scores, ties to the lower row; -1 where fewer rows share a column."""
+        from xmtc.kernels.neighbours import nearest_rows
+
+        k = min(k, len(self))
+        parts = []
+        with progress("finding neighbours", queries.shape[0]) as bar:
+            for start in range(0, queries.shape[0], QUERY_BLOCK):
+                block = queries[start : start + QUERY_BLOCK]
+                parts.append(
+                    nearest_rows(
+                        block.indptr, block.indices, block.data.astype(np.float32),
+                        self.columns.indptr, self.columns.indices, self.columns.data, len(self), k,
+                    )
+                )  # fmt: skip
+                bar.advance(block.shape[0])
+        return np.concatenate([ids for ids, _ in parts]), np.concatenate([scores for _, scores in parts])
+
+    def extended(self, matrix: Csr) -> SparseIndex:
+        """This index with further rows at the end."""
+        return SparseIndex(csr_array(hstack([self.columns, matrix.T], format="csr"), dtype=np.float32))
+
+    def shared(self, query: Csr, rows: NDArray[np.int32]) -> Csr:
+        """What each of the query's columns adds to its product with each of `rows`: (query's columns, rows)."""
+        picked = self.columns[query.indices][:, rows]
+        products: Csr = csr_array(picked.multiply(query.data[:, None]))
+        return products

@@ -1,0 +1,198 @@
+"""Tf-idf over word n-grams: fitted once on training texts, then a fixed object inside the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
+from scipy.sparse import csr_array
+
+from xmtc.corpus.labels import Csr
+from xmtc.corpus.strings import Strings
+from xmtc.errors import NotFitted
+from xmtc.progress import progress
+from xmtc.text.words import WordRules
+
+BLOCK_BYTES = 16 << 20
+
+
+class TfIdfSettings(BaseModel):
+    """Every choice of a tf-idf; the defaults are scikit-learn's, with a logarithmic tf.
+
+    A term's weight is tf x idf with tf = 1 + ln(count) (`log_tf`) or count, and idf = ln((1 + N) / (1 + df)) + 1
+    ("smooth"), ln((1 + N) / df) ("plain") or 1 ("none"); rows are scaled to length 1 (`unit_length`). Terms in fewer than
+    `min_df` documents or in more than the share `max_df` of them are left out, then the `max_terms` in most documents
+    are kept.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lowercase: bool = True
+    strip_accents: bool = False
+    min_chars: int = Field(2, ge=1)
+    ngrams: tuple[PositiveInt, PositiveInt] = (1, 1)
+    min_df: int = Field(1, ge=1)
+    max_df: float = Field(1.0, gt=0, le=1)
+    max_terms: PositiveInt | None = None
+    log_tf: bool = True
+    idf: Literal["smooth", "plain", "none"] = "smooth"
+    unit_length: bool = True
+
+    @field_validator("ngrams")
+    @classmethod
+    def _rising(cls, ngrams: tuple[int, int]) -> tuple[int, int]:
+        if ngrams[0] > ngrams[1]:
+            raise ValueError("ngrams are (shortest, longest), so the first must not be above the second")
+        return ngrams
+
+    @property
+    def rules(self) -> WordRules:
+        """What a word is."""
+        return WordRules(self.lowercase, self.strip_accents, self.min_chars)
+
+
+class TfIdf:
+    """Texts to a CSR matrix of tf-idf weights.
+
+    Columns are ordered by falling document frequency, so that frequent terms lie together in memory.
+
+    >>> tfidf = TfIdf(TfIdfSettings(unit_length=False, idf="none", min_chars=1))
+    >>> matrix = tfidf.fit_transform(Strings.of(["a b b", "b c"]))
+    >>> list(tfidf.terms)[0], matrix.shape
+    ('b', (2, 3))
+    """
+
+    def __init__(self, settings: TfIdfSettings | None = None) -> None:
+        self.settings = settings or TfIdfSettings()
+        self.terms = Strings.of([])
+        self.idf = np.zeros(0)
+        self._keys = np.zeros(0, np.uint64)
+        self._table: tuple[NDArray[np.uint64], NDArray[np.int32]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def fit(self, texts: Strings) -> TfIdf:
+        """Learn vocabulary and idf."""
+        self._fit(texts)
+        return self
+
+    def fit_transform(self, texts: Strings) -> Csr:
+        """As `fit`, then `transform` of the same texts, without counting them twice."""
+        return self._weighed(*self._fit(texts))
+
+    def transform(self, texts: Strings) -> Csr:
+        """Weights of the known terms; a text without any is an empty row."""
+        if self._table is None:
+            raise NotFitted("this tf-idf was not fitted")
+        return self._weighed(*self._counted(texts))
+
+    def _fit(self, texts: Strings) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
+        from xmtc.kernels import words as kernel
+
+        settings = self.settings
+        keys, counts, indptr = self._counted(texts)
+        distinct, frequency, first_place = kernel.document_frequencies(keys)
+        kept = np.flatnonzero((frequency >= settings.min_df) & (frequency <= settings.max_df * len(texts)))
+        # Falling document frequency, ties by key: the order does not depend on the order of the documents.
+        kept = kept[np.lexsort((distinct[kept], -frequency[kept]))][: settings.max_terms]
+        self._keys = distinct[kept]
+        self._table = kernel.make_table(self._keys)
+        df = frequency[kept].astype(float)
+        if settings.idf == "smooth":
+            self.idf = np.log((1 + len(texts)) / (1 + df)) + 1
+        else:
+            self.idf = np.log((1 + len(texts)) / df) if settings.idf == "plain" else np.ones(len(df))
+        self.terms = self._term_strings(texts, np.searchsorted(indptr, first_place[kept], "right") - 1)
+        return keys, counts, indptr
+
+    def _counted(self, texts: Strings) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
+        from xmtc.kernels import words as kernel
+
+        rules, parts = self.settings.rules, []
+        with progress("counting words", len(texts)) as bar:
+            for rows in _blocks(texts):
+                block = rules.normalised(texts[rows])
+                parts.append(
+                    kernel.count_terms(
+                        block.buffer, block.starts, block.ends, rules.fold_table(), rules.min_chars,
+                        *self.settings.ngrams,
+                    )
+                )  # fmt: skip
+                bar.advance(rows.stop - rows.start)
+        if len(parts) == 1:
+            return parts[0]
+        keys = np.concatenate([np.zeros(0, np.uint64), *(part[0] for part in parts)])
+        counts = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
+        indptr = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum(np.concatenate([np.zeros(0, np.int64), *(np.diff(part[2]) for part in parts)]), out=indptr[1:])
+        return keys, counts, indptr
+
+    def _weighed(self, keys: NDArray[np.uint64], counts: NDArray[np.int32], indptr: NDArray[np.int64]) -> Csr:
+        from xmtc.kernels import words as kernel
+
+        assert self._table is not None
+        indices, values, new_indptr = kernel.weigh(
+            keys, counts, indptr, *self._table, self.idf, self.settings.log_tf, self.settings.unit_length
+        )
+        matrix: Csr = csr_array((values, indices, new_indptr), shape=(len(indptr) - 1, len(self)))
+        matrix.has_sorted_indices = True
+        return matrix
+
+    def _term_strings(self, texts: Strings, homes: NDArray[np.int64]) -> Strings:
+        """The terms as text, each read from a document that has it."""
+        from xmtc.kernels import words as kernel
+
+        assert self._table is not None
+        rules = self.settings.rules
+        fold = rules.fold_table()
+        pieces: list[Strings] = []
+        owners: list[NDArray[np.int64]] = []
+        for rows in _blocks(texts):
+            block = rules.normalised(texts[rows])
+            starts, ends = kernel.locate_terms(
+                block.buffer, block.starts, block.ends, fold, rules.min_chars, *self.settings.ngrams,
+                *self._table, homes - rows.start,
+            )  # fmt: skip
+            here = np.flatnonzero(starts >= 0)
+            folded = kernel.folded_terms(block.buffer, starts[here], ends[here], fold, rules.min_chars)
+            pieces.append(Strings.from_offsets(*folded))
+            owners.append(here)
+        if not pieces:
+            return Strings.of([])
+        shifts = np.cumsum([0, *(len(piece.buffer) for piece in pieces)])
+        starts = np.concatenate([piece.starts + shift for piece, shift in zip(pieces, shifts, strict=False)])
+        ends = np.concatenate([piece.ends + shift for piece, shift in zip(pieces, shifts, strict=False)])
+        order = np.argsort(np.concatenate(owners))
+        return Strings(np.concatenate([piece.buffer for piece in pieces]), starts[order], ends[order])
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The fitted state, for storage; the settings are part of the model's configuration."""
+        utf8, offsets = self.terms.compact()
+        return {"keys": self._keys, "idf": self.idf, "terms.utf8": utf8, "terms.offsets": offsets}
+
+    @classmethod
+    def from_arrays(cls, settings: TfIdfSettings, arrays: Mapping[str, NDArray[Any]]) -> TfIdf:
+        """The inverse of `to_arrays`."""
+        from xmtc.kernels import words as kernel
+
+        made = cls(settings)
+        made.idf = np.asarray(arrays["idf"])
+        made._keys = np.asarray(arrays["keys"])
+        made.terms = Strings.from_offsets(arrays["terms.utf8"], arrays["terms.offsets"])
+        made._table = kernel.make_table(made._keys)
+        return made
+
+
+def _blocks(texts: Strings) -> Iterator[slice]:
+    """Consecutive rows of about 16 MB of text each: bounds the working memory of counting."""
+    size = np.cumsum(texts.lengths)
+    start = 0
+    while start < len(texts):
+        before = int(size[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(size, before + BLOCK_BYTES, "right")))
+        yield slice(start, stop)
+        start = stop

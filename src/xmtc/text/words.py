@@ -1,0 +1,157 @@
+"""What a word is: one set of rules, followed by the compiled counter (tf-idf) and by the HF tokenizer (sequences).
+
+A text is put into Unicode normal form C; accents are removed and letters lower-cased if so wished; then a word is a
+run of letters, marks, digits and underscores, and each Chinese character is a word by itself, because Chinese writes
+no spaces. Lower-casing goes code point by code point, so that the result never depends on the letters around it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.corpus.strings import Strings, StringsBuilder
+
+IDEOGRAPHS = (
+    (0x3005, 0x3005),
+    (0x3007, 0x3007),
+    (0x3021, 0x3029),
+    (0x3038, 0x303B),
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2FA1F),
+    (0x30000, 0x323AF),
+)
+#: Large blocks of letters without case, accents or compositions: no need to ask about each code point.
+PLAIN_BLOCKS = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xAC00, 0xD7A3),
+    (0x17000, 0x187F7),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2EBE0),
+    (0x30000, 0x323AF),
+)
+#: Beyond this lie only plain ideographs, variation selectors and private use.
+LAST_VARIED = 0x30000
+
+
+@dataclass(frozen=True)
+class WordRules:
+    """How words are found in a text.
+
+    >>> list(WordRules().words("Die schöne Müllerin, Op. 25"))
+    ['die', 'schöne', 'müllerin', 'op', '25']
+    >>> list(WordRules(strip_accents=True, min_chars=3).words("Die schöne Müllerin, Op. 25"))
+    ['die', 'schone', 'mullerin']
+    >>> list(WordRules().words("東京 tower"))
+    ['東', '京', 'tower']
+    """
+
+    lowercase: bool = True
+    strip_accents: bool = False
+    min_chars: int = 1
+
+    def fold_table(self) -> NDArray[np.int32]:
+        """For each code point what it becomes; see `xmtc.kernels.words`."""
+        return _fold_table(self.lowercase, self.strip_accents)
+
+    def words(self, text: str) -> Strings:
+        """The words of one text, folded, in order."""
+        from xmtc.kernels import words as kernel
+
+        texts = self.normalised(Strings.of([text]))
+        start, end = int(texts.starts[0]), int(texts.ends[0])
+        most = (end - start) // 2 + 1
+        keys, begins, ends = np.empty(most, np.uint64), np.empty(most, np.int64), np.empty(most, np.int64)
+        found = kernel.scan(texts.buffer, start, end, self.fold_table(), self.min_chars, keys, begins, ends)
+        spans = begins[:found], ends[:found]
+        return Strings.from_offsets(*kernel.folded_terms(texts.buffer, *spans, self.fold_table(), self.min_chars))
+
+    def normalised(self, texts: Strings) -> Strings:
+        """The texts in normal form C; those that are in it already, nearly all, are not copied."""
+        from xmtc.kernels import words as kernel
+
+        found = np.flatnonzero(kernel.suspects(texts.buffer, texts.starts, texts.ends, self.fold_table()))
+        if not len(found):
+            return texts
+        builder = StringsBuilder()
+        for at in found.tolist():
+            builder.append(unicodedata.normalize("NFC", texts[at]))
+        changed = builder.build()
+        starts, ends = texts.starts.copy(), texts.ends.copy()
+        starts[found] = changed.starts + len(texts.buffer)
+        ends[found] = changed.ends + len(texts.buffer)
+        return Strings(np.concatenate([texts.buffer, changed.buffer]), starts, ends)
+
+    def hf_normalizer(self) -> Any:
+        """The same folding as a normalizer of the `tokenizers` library."""
+        from tokenizers import normalizers
+
+        steps = [normalizers.NFC()]
+        if self.strip_accents:
+            steps += [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()]
+        if self.lowercase:
+            # The one letter whose lower case is two code points.
+            steps += [normalizers.Replace("İ", "i"), normalizers.Lowercase()]
+        return normalizers.Sequence(steps)
+
+    def hf_pre_tokenizer(self) -> Any:
+        """The same words as a pre-tokenizer of the `tokenizers` library."""
+        from tokenizers import Regex, pre_tokenizers
+
+        ideograph = "[" + "".join(rf"\x{{{a:X}}}-\x{{{b:X}}}" for a, b in IDEOGRAPHS) + "]"
+        run = rf"(?:(?!{ideograph})[\p{{L}}\p{{M}}\p{{N}}_]){{{max(self.min_chars, 1)},}}"
+        return pre_tokenizers.Split(Regex(rf"{ideograph}|{run}"), behavior="removed", invert=True)
+
+
+@lru_cache(maxsize=4)
+def _fold_table(lowercase: bool, strip_accents: bool) -> NDArray[np.int32]:
+    from xmtc.kernels.words import DROPPED, IDEOGRAPH, SEPARATOR, SUSPECT
+
+    table = np.full(0x110000, SEPARATOR, np.int32)
+    plain = np.zeros(0x110000, bool)
+    for first, last in PLAIN_BLOCKS:
+        plain[first : last + 1] = True
+    table[plain] = np.flatnonzero(plain)
+    varied = [*np.flatnonzero(~plain[:LAST_VARIED]).tolist(), *range(0xE0100, 0xE01F0)]
+    for code in varied:
+        folded = _folded(chr(code), lowercase, strip_accents)
+        if not folded:
+            table[code] = DROPPED
+        elif unicodedata.category(folded[0])[0] in "LMN" or folded == "_":
+            table[code] = ord(folded[0])
+    for first, last in IDEOGRAPHS:
+        block = table[first : last + 1]
+        block[block != SEPARATOR] |= IDEOGRAPH
+    table[[code for code in varied if _may_change(chr(code))]] |= SUSPECT
+    # DROPPED is -1, all bits set: SUSPECT leaves it as it is, and what is dropped needs no normal form.
+    return table
+
+
+def _folded(char: str, lowercase: bool, strip_accents: bool) -> str:
+    if strip_accents:
+        bare = "".join(c for c in unicodedata.normalize("NFD", char) if unicodedata.category(c) != "Mn")
+        char = unicodedata.normalize("NFC", bare)
+    return char.lower()[:1] if lowercase else char
+
+
+@lru_cache(maxsize=1)
+def _composing() -> frozenset[str]:
+    """Characters that may melt into the one before them under normal form C."""
+    seconds = set(map(chr, (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))))  # Hangul vowels and finals
+    for code in range(LAST_VARIED):
+        parts = unicodedata.decomposition(chr(code)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            seconds.add(chr(int(parts[1], 16)))
+    return frozenset(seconds)
+
+
+def _may_change(char: str) -> bool:
+    return unicodedata.combining(char) != 0 or char in _composing() or not unicodedata.is_normalized("NFC", char)
