@@ -1,1 +1,46 @@
-"""xmtc tags texts with the right few labels out of thousands or millions."""
+"""xmtc tags texts with the right few labels out of thousands or millions.
+
+Six calls: `read`, `Corpus.split`, `make` and `fit`, `predict`, `evaluate`, `save` and `load`. Everything loads on first
+use, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xmtc.corpus.corpus import Corpus as Corpus
+    from xmtc.corpus.formats import read as read
+    from xmtc.corpus.formats import write as write
+    from xmtc.corpus.labels import LabelSet as LabelSet
+    from xmtc.errors import XmtcError as XmtcError
+    from xmtc.evaluation.evaluate import evaluate as evaluate
+    from xmtc.models.catalogue import load as load
+    from xmtc.models.catalogue import make as make
+    from xmtc.predictions import Predictions as Predictions
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Corpus": "xmtc.corpus.corpus",
+    "LabelSet": "xmtc.corpus.labels",
+    "Predictions": "xmtc.predictions",
+    "XmtcError": "xmtc.errors",
+    "evaluate": "xmtc.evaluation.evaluate",
+    "load": "xmtc.models.catalogue",
+    "make": "xmtc.models.catalogue",
+    "read": "xmtc.corpus.formats",
+    "write": "xmtc.corpus.formats",
+}
+__all__ = ["Corpus", "LabelSet", "Predictions", "XmtcError", "evaluate", "load", "make", "read", "write"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'xmtc' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

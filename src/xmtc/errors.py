@@ -28,6 +28,10 @@ class BadInput(XmtcError):
         self.problem = problem
         self.remedy = remedy
 
+    def __reduce__(self) -> tuple[type[BadInput], tuple[str, int | None, str, str]]:
+        # An exception is pickled as its message alone, from which a worker's error could not be made again.
+        return type(self), (self.path, self.line, self.problem, self.remedy)
+
 
 class ConfigError(XmtcError):
     """An unknown or impossible hyper-parameter or option."""
@@ -50,3 +54,8 @@ class MissingExtra(XmtcError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional dependency; install it with: pip install 'xmtc[{extra}]'")
+        self.what = what
+        self.extra = extra
+
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
+        return type(self), (self.what, self.extra)

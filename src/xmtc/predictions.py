@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from xmtc.corpus.labels import Csr, LabelSet
-from xmtc.corpus.strings import Rows
+from xmtc.corpus.strings import Rows, row_index
 
 
 class ScoreKind(StrEnum):
@@ -66,7 +66,7 @@ class Predictions:
         return len(self.ids)
 
     def __getitem__(self, rows: Rows) -> Predictions:
-        at = rows if isinstance(rows, slice) else np.asarray(rows)
+        at = row_index(rows)
         return Predictions(self.ids[at], self.scores[at], self.labels, self.kind)
 
     @property
@@ -121,6 +121,8 @@ class Predictions:
         shares = np.asarray(weights if weights is not None else [1.0] * len(parts), float)
         if len(shares) != len(parts):
             raise ValueError(f"{len(shares)} weights for {len(parts)} predictions")
+        if not (np.all(shares >= 0) and 0 < shares.sum() < np.inf):
+            raise ValueError(f"weights must be 0 or more and not all 0, not {shares.tolist()}")
         ids = np.concatenate([part.ids for part in parts], axis=1).astype(np.int64)
         scores = np.concatenate(
             [part.scores * np.float32(share) for part, share in zip(parts, shares / shares.sum(), strict=True)], axis=1
@@ -132,7 +134,7 @@ class Predictions:
         first[:, 1:] = ids[:, 1:] != ids[:, :-1]
         run = (np.cumsum(first, axis=1) - 1) + np.arange(len(ids))[:, None] * ids.shape[1]
         sums = np.bincount(run.ravel(), scores.ravel().astype(float), minlength=ids.size).reshape(ids.shape)
-        merged = np.take_along_axis(sums, np.cumsum(first, axis=1) - 1, 1)
+        merged = np.take_along_axis(sums, np.cumsum(first, axis=1) - 1, 1).astype(np.float32)
         kinds = {part.kind for part in parts}
         kind = kinds.pop() if len(kinds) == 1 else ScoreKind.RANKING
         return Predictions.sorted(

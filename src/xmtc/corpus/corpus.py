@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from xmtc.corpus.labels import Csr, LabelSet
-from xmtc.corpus.strings import Rows, Strings
+from xmtc.corpus.strings import Rows, Strings, row_index
 from xmtc.errors import XmtcError
 
 if TYPE_CHECKING:
@@ -73,10 +73,9 @@ class Corpus:
         return int(self.targets.shape[0])
 
     def __getitem__(self, rows: Rows) -> Corpus:
-        if not isinstance(rows, slice):
-            rows = np.asarray(rows)
-            if rows.dtype == np.bool_:
-                rows = np.flatnonzero(rows)
+        rows = row_index(rows)
+        if not isinstance(rows, slice) and rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)
         return replace(
             self,
             targets=take_rows(self.targets, rows),
@@ -88,7 +87,8 @@ class Corpus:
 
     def __repr__(self) -> str:
         holds = " and ".join(w for w, has in (("texts", self.texts), ("features", self.features)) if has is not None)
-        return f"Corpus({self.name}: {len(self):,} documents with {holds}, {len(self.labels):,} labels)"
+        documents = f"{len(self):,} documents" + (f" with {holds}" if holds else "")
+        return f"Corpus({self.name}: {documents}, {len(self.labels):,} labels)"
 
     def id(self, at: int) -> str:
         """The identifier of document `at`: as the file has it, else its position."""
@@ -118,16 +118,17 @@ class Corpus:
     def fingerprint(self) -> str:
         """A hash of documents and labels: the same content gives the same value."""
         digest = hashlib.sha256()
-        if self.texts is not None:
-            for part in self.texts.compact():
-                digest.update(part.tobytes())
+        for strings in (self.texts, self.labels.keys):
+            if strings is not None:
+                for part in strings.compact():
+                    digest.update(part.tobytes())
         for matrix in (self.targets, self.features):
             if matrix is not None:
+                digest.update(repr(tuple(map(int, matrix.shape))).encode())
                 digest.update(matrix.indptr.astype(np.int64).tobytes())
                 digest.update(matrix.indices.astype(np.int32).tobytes())
         if self.features is not None:
             digest.update(self.features.data.astype(np.float32).tobytes())
-        digest.update("\0".join(self.labels.keys).encode())
         return digest.hexdigest()[:16]
 
     def split(

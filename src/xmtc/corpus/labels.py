@@ -106,7 +106,8 @@ class LabelSet:
     def _by_name(self) -> Mapping[str, int]:
         if self.names is None:
             return self._index
-        return {name: i for i, name in reversed(list(enumerate(self.names)))}
+        named = enumerate(zip(self.names, self.keys, strict=True))
+        return {name or key: i for i, (name, key) in reversed(list(named))}
 
     def index(self, key: str) -> int:
         """The id of the label with this key, -1 if there is none."""

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 Rows = slice | NDArray[np.integer[Any]] | NDArray[np.bool_] | Sequence[int]
+
+
+def row_index(rows: Rows) -> slice | NDArray[Any]:
+    """Rows as numpy takes them; it would read an empty list as an array of floats and refuse it."""
+    if isinstance(rows, slice):
+        return rows
+    index = np.asarray(rows)
+    return index if index.size else index.astype(np.int64)
 
 
 class Strings(Sequence[str]):
@@ -37,8 +46,7 @@ class Strings(Sequence[str]):
         if isinstance(items, Strings):
             return items
         builder = StringsBuilder()
-        for item in items:
-            builder.append(item)
+        builder.extend(items)
         return builder.build()
 
     @classmethod
@@ -56,7 +64,7 @@ class Strings(Sequence[str]):
     def __getitem__(self, at: int | Rows) -> str | Strings:
         if isinstance(at, (int, np.integer)):
             return self.utf8(int(at)).decode("utf-8")
-        rows = at if isinstance(at, slice) else np.asarray(at)
+        rows = row_index(at)
         return Strings(self.buffer, self.starts[rows], self.ends[rows])
 
     def __iter__(self) -> Iterator[str]:
@@ -119,6 +127,15 @@ class StringsBuilder:
         """Add a string; lone surrogates, which UTF-8 cannot hold, become '?'."""
         self._bytes += item.encode("utf-8", "replace")
         self._offsets.append(len(self._bytes))
+
+    def extend(self, items: Iterable[str]) -> None:
+        """Add many strings, quicker than one by one."""
+        rest = iter(items)
+        # Some at a time, so that there are never two copies of everything.
+        while encoded := [item.encode("utf-8", "replace") for item in islice(rest, 1024)]:
+            end = self._offsets.pop()
+            self._bytes += b"".join(encoded)
+            self._offsets.extend(accumulate(map(len, encoded), initial=end))
 
     def append_utf8(self, item: bytes) -> None:
         """Add a string that is already valid UTF-8."""

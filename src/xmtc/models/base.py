@@ -113,7 +113,7 @@ class Model(ABC):
             "corpus": corpus.name,
             "fingerprint": corpus.fingerprint(),
             "documents": len(corpus),
-            "labels": int(np.count_nonzero(labels.counts)),
+            "labels": int(np.count_nonzero(corpus.label_counts)),
             "seconds": round(time.perf_counter() - start, 3),
         }
         return self
@@ -179,7 +179,7 @@ class Model(ABC):
         """What this model's scores are."""
         return self.capabilities.score
 
-    def memory_needed(self, corpus: Corpus) -> int:  # noqa: ARG002 - methods that need more than the corpus say so
+    def memory_needed(self, corpus: Corpus) -> int:
         """Bytes that training on this corpus will take beyond the corpus itself, estimated beforehand."""
         return 0
 

@@ -41,7 +41,7 @@ class NearestNeighbours(Model):
     """Votes of the nearest training documents.
 
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky"], [["fruit"], ["fruit"], ["weather"]])
-    >>> NearestNeighbours().fit(corpus).predict(["an apple in the blue bowl"], k=1).names()[0][0][0]
+    >>> NearestNeighbours().fit(corpus).predict(["an apple in the bowl"], k=1).names()[0][0][0]
     'fruit'
     """
 
@@ -106,16 +106,17 @@ class NearestNeighbours(Model):
         near = ids[0] >= 0
         rows, closeness = ids[0][near], similarities[0][near].astype(float)
         weights = closeness**self.config.power
-        carries = np.array([label in self.targets_.indices[slice(*self.targets_.indptr[row : row + 2])] for row in rows])
+        bounds = zip(self.targets_.indptr[rows], self.targets_.indptr[rows + 1], strict=True)
+        carries = np.array([label in self.targets_.indices[start:end] for start, end in bounds], bool)
         if not carries.any():
             return Explanation(labels.name(label), 0.0, (), (f"none of {len(rows)} neighbours has this label",))
-        # A vote is similarity ** power = similarity ** (power - 1) x (sum over shared words), so words share it exactly.
+        # A vote is similarity ** power = similarity ** (power - 1) x (sum over shared words): words share it exactly.
         products = self.index_.shared(query, rows[carries]) @ (closeness ** (self.config.power - 1))[carries]
         shares = products / weights.sum()
         order = np.argsort(-shares)
         words = tuple((self.tfidf_.terms[int(query.indices[i])], float(shares[i])) for i in order if shares[i] > 0)
-        said = f"{int(carries.sum())} of {len(rows)} neighbours have this label; the nearest of them is training document"
-        nearest = f"{said} {int(rows[carries][0])} (similarity {closeness[carries][0]:.2f})"
+        said = f"{int(carries.sum())} of {len(rows)} neighbours have this label; the nearest of them is"
+        nearest = f"{said} training document {int(rows[carries][0])} (similarity {closeness[carries][0]:.2f})"
         return Explanation(labels.name(label), float(weights[carries].sum() / weights.sum()), words, (nearest,))
 
     def _save(self, folder: FolderWriter) -> None:

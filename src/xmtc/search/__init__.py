@@ -1,1 +1,1 @@
-"""Finding things fast: nearest neighbours now; beam search over label trees and merging of lists come with the trees."""
+"""Finding things fast: nearest neighbours; beam search over label trees will live here too."""

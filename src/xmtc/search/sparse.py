@@ -27,13 +27,13 @@ class SparseIndex:
     @classmethod
     def of(cls, matrix: Csr) -> SparseIndex:
         """Index the rows of a matrix."""
-        return cls(csr_array(matrix.T, dtype=np.float32))
+        return cls(matrix.T.tocsr().astype(np.float32))
 
     def __len__(self) -> int:
         return int(self.columns.shape[1])
 
     def nearest(self, queries: Csr, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """(ids, scores), each (queries, k): falling scores, ties to the lower row; -1 where fewer rows share a column."""
+        """(ids, scores), each (queries, k): falling scores, ties to the lower row; -1 where fewer rows have a score."""
         from xmtc.kernels.neighbours import nearest_rows
 
         k = min(k, len(self))
@@ -52,7 +52,7 @@ class SparseIndex:
 
     def extended(self, matrix: Csr) -> SparseIndex:
         """This index with further rows at the end."""
-        return SparseIndex(csr_array(hstack([self.columns, matrix.T], format="csr"), dtype=np.float32))
+        return SparseIndex(hstack([self.columns, matrix.T], format="csr").astype(np.float32))
 
     def shared(self, query: Csr, rows: NDArray[np.int32]) -> Csr:
         """What each of the query's columns adds to its product with each of `rows`: (query's columns, rows)."""

@@ -23,9 +23,9 @@ class TfIdfSettings(BaseModel):
     """Every choice of a tf-idf; the defaults are scikit-learn's, with a logarithmic tf.
 
     A term's weight is tf x idf with tf = 1 + ln(count) (`log_tf`) or count, and idf = ln((1 + N) / (1 + df)) + 1
-    ("smooth"), ln((1 + N) / df) ("plain") or 1 ("none"); rows are scaled to length 1 (`unit_length`). Terms in fewer than
-    `min_df` documents or in more than the share `max_df` of them are left out, then the `max_terms` in most documents
-    are kept.
+    ("smooth"), ln((1 + N) / df) ("plain") or 1 ("none"); rows are scaled to length 1 (`unit_length`). Terms in fewer
+    than `min_df` documents or in more than the share `max_df` of them are left out, then the `max_terms` in most
+    documents are kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,0 +1,47 @@
+"""The commands, gathered. A command's own imports happen when it runs, so that `--help` is quick."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from xmtc import __version__
+from xmtc.cli.convert import convert
+from xmtc.cli.demo import demo
+from xmtc.cli.evaluate import evaluate
+from xmtc.cli.info import info
+from xmtc.cli.models import models
+from xmtc.cli.predict import predict
+from xmtc.cli.train import train
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"xmtc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def tag_texts(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="On an error show where in the program it happened.")] = False,
+) -> None:
+    """Tag texts with the right few labels out of thousands or millions.
+
+    Start with `xmtc demo`, then `xmtc train docs.jsonl --model knn --out tagger`.
+    """
+
+
+for command in (train, evaluate, predict, info, convert, models, demo):
+    app.command()(command)

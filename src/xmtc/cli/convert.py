@@ -1,0 +1,65 @@
+"""`xmtc convert`: from any format into any other, and splitting into train and test."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+
+import typer
+
+from xmtc.cli.reading import Reading, with_reading
+
+if TYPE_CHECKING:
+    from xmtc.corpus.corpus import Corpus
+    from xmtc.corpus.splits import SplitMethod
+
+
+@with_reading
+def convert(
+    source: Annotated[str, typer.Argument(metavar="IN", help="Corpus: file, folder or -.")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="File in any format, or a folder.")],
+    to: Annotated[str | None, typer.Option("--to", help="Format to write, if the name does not tell.")] = None,
+    part: Annotated[str, typer.Option("--part", help="Of a folder: train or test.")] = "train",
+    test: Annotated[float | None, typer.Option("--test", help="Split off this share; OUT is a folder.")] = None,
+    split: Annotated[str, typer.Option("--split", help="random, stratified, or key:FIELD.")] = "random",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the split.")] = 0,
+    tfidf: Annotated[bool, typer.Option("--tfidf", help="Turn texts into tf-idf features.")] = False,
+    reading: Reading = Reading(),
+) -> None:
+    """Convert a corpus, or split it into a folder with train and test.
+
+    Example: `xmtc convert docs.csv corpus/ --test 0.1 --split stratified`
+    """
+    from xmtc.corpus import folder
+    from xmtc.corpus.formats import write
+    from xmtc.errors import ConfigError
+
+    if part not in ("train", "test"):
+        raise ConfigError(f"--part {part}: train or test was expected")
+    method, _, key = split.partition(":")
+    if method not in ("random", "stratified", "key"):
+        raise ConfigError(f"--split {split}: random, stratified or key:FIELD was expected")
+    keep = (key,) if key and key != "id" else ()
+    corpus = reading.read(source, cast(Literal["train", "test"], part), unlabelled=True, keep=keep)
+    if tfidf:
+        corpus = with_tfidf(corpus)
+    if test is not None:
+        size = int(test) if test >= 1 else test
+        rest, held_out = corpus.split(size, seed=seed, method=cast("SplitMethod", method), key=key or None)
+        folder.write({"train": rest, "test": held_out}, target)
+        print(f"{target}: {len(rest):,} documents in train, {len(held_out):,} in test", file=sys.stderr)
+        return
+    write(corpus, target, to)
+    print(f"{target}: {len(corpus):,} documents, {len(corpus.labels):,} labels", file=sys.stderr)
+
+
+def with_tfidf(corpus: Corpus) -> Corpus:
+    """The corpus with tf-idf features (unigrams) in place of its texts."""
+    from dataclasses import replace
+
+    from xmtc.errors import XmtcError
+    from xmtc.text.tfidf import TfIdf
+
+    if corpus.texts is None:
+        raise XmtcError(f"{corpus.name} has no texts, so there is nothing to make tf-idf features of")
+    return replace(corpus, features=TfIdf().fit_transform(corpus.texts), texts=None)

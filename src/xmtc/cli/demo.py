@@ -1,0 +1,58 @@
+"""`xmtc demo`: train, measure and tag on the corpus that comes with the package."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    out: Annotated[str, typer.Option("--out", help="Folder for the model and the report.")] = "xmtc-demo",
+) -> None:
+    """Show what xmtc does, in a minute: Debian packages tagged with what they are for.
+
+    Example: `xmtc demo`
+    """
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from xmtc.corpus.formats import read
+    from xmtc.data import demo_folder
+    from xmtc.evaluation.evaluate import evaluate
+    from xmtc.evaluation.report import write_report
+    from xmtc.models.catalogue import make
+
+    folder, console = demo_folder(), Console()
+    train, test = read(folder, part="train"), read(folder, part="test")
+    console.print(
+        f"[bold]{len(train):,}[/] Debian package descriptions, [bold]{len(train.labels):,}[/] tags; "
+        f"training [bold]prior[/] (what is frequent) and [bold]knn[/] (what is similar) ..."
+    )
+    results = {}
+    for name in ("prior", "knn"):
+        model = make(name).fit(train)
+        results[name] = evaluate(model, test)
+        took = model.training_["seconds"]
+        console.print(f"\n[bold]{name}[/], trained in {took:.1f} s, on {len(test):,} documents it has not seen:")
+        console.print(results[name].rich_table())
+    model.save(Path(out) / "tagger")
+    write_report(results["knn"], Path(out) / "report.html", title="knn on Debian packages")
+
+    top = model.predict(test[:5], k=5)
+    for row in range(5):
+        assert test.texts is not None
+        truth = set(test.labels_of(row))
+        console.print(f"\n[bold]{test.id(row)}[/]  {test.texts[row][:110]} ...", highlight=False, soft_wrap=True)
+        true_names = ", ".join(sorted(test.labels.name(label) for label in truth))
+        console.print(f"  [dim]true[/]       {true_names}", highlight=False, soft_wrap=True)
+        found = [
+            f"[green]✓ {top.labels.name(i)}[/] {s:.2f}" if top.labels.key(i) in {test.labels.key(t) for t in truth}
+            else f"[red]✗ {top.labels.name(i)}[/] {s:.2f}"
+            for i, s in zip(top.ids[row].tolist(), top.scores[row].tolist(), strict=True) if i >= 0
+        ]  # fmt: skip
+        console.print(f"  [dim]predicted[/]  {', '.join(found)}", highlight=False, soft_wrap=True)
+    print(f"\nreport page: {Path(out) / 'report.html'}\nmodel:       {Path(out) / 'tagger'}", file=sys.stderr)
+    print(f'try:         echo "a fast mail server" | xmtc predict {Path(out) / "tagger"} - --table', file=sys.stderr)

@@ -1,0 +1,67 @@
+"""`xmtc evaluate`: how good is a model on documents whose labels are known."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from xmtc.cli.reading import Reading, with_reading
+
+
+@with_reading
+def evaluate(
+    model: Annotated[str, typer.Argument(help="Model folder.")],
+    corpus: Annotated[str, typer.Argument(help="File, folder with test.*, or - for standard input.")],
+    k: Annotated[str, typer.Option("--k", help="Lengths of the lists to judge.")] = "1,3,5",
+    json: Annotated[str | None, typer.Option("--json", help="Write all metrics as JSON; - for stdout.")] = None,
+    html: Annotated[str | None, typer.Option("--html", help="Write a report page with plots.")] = None,
+    per_label: Annotated[str | None, typer.Option("--per-label", help="Write a CSV with a row a label.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="Judge also what scores at least this.")] = None,
+    reading: Reading = Reading(),
+) -> None:
+    """Measure a model: P@k, nDCG@k, PSP@k, for all labels and for head, middle and tail.
+
+    Example: `xmtc evaluate tagger test.jsonl.gz --k 1,3,5 --json metrics.json --html report.html`
+    """
+    import orjson
+    from rich.console import Console
+
+    from xmtc.corpus.files import replacing
+    from xmtc.evaluation import evaluate as judge
+    from xmtc.models.catalogue import load
+
+    ks = lengths(k)
+    loaded = load(model)
+    documents = reading.read(corpus, "test")
+    result = judge.evaluate(loaded, documents, ks, threshold=threshold)
+    if json is not None:
+        with replacing(json) as out:
+            out.write(orjson.dumps(result.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+    if per_label is not None:
+        result.write_per_label_csv(per_label)
+    if html is not None:
+        from xmtc.evaluation.report import write_report
+
+        write_report(result, html, title=f"{loaded.name} on {corpus}")
+    Console(file=sys.stderr if json == "-" else sys.stdout).print(result.rich_table())
+    for note in result.notes():
+        print(note, file=sys.stderr)
+    for path in (json, per_label, html):
+        if path not in (None, "-"):
+            print(f"written: {path}", file=sys.stderr)
+
+
+def lengths(text: str) -> tuple[int, ...]:
+    """The list lengths in "1,3,5", or an error.
+
+    >>> lengths("5,1,3")
+    (1, 3, 5)
+    """
+    from xmtc.errors import ConfigError
+
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise ConfigError(f"--k {text}: whole numbers above 0 were expected, such as 1,3,5")
+    return tuple(sorted({int(part) for part in parts}))

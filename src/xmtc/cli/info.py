@@ -1,0 +1,96 @@
+"""`xmtc info`: what is in a corpus or a model."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from xmtc.cli.reading import Reading, with_reading
+
+
+@with_reading
+def info(
+    path: Annotated[str, typer.Argument(help="Corpus (file, folder, -) or model folder.")],
+    html: Annotated[str | None, typer.Option("--html", help="Write a page with plots.")] = None,
+    json: Annotated[str | None, typer.Option("--json", help="Write the figures as JSON; - for stdout.")] = None,
+    reading: Reading = Reading(),
+) -> None:
+    """Describe a corpus (sizes, rare labels, duplicates, leakage) or a model (method, settings, training).
+
+    Example: `xmtc info docs.jsonl.gz --html corpus.html`
+    """
+    from pathlib import Path
+
+    from xmtc.storage import MANIFEST
+
+    if (Path(path) / MANIFEST).is_file():
+        describe_model(path, html, json)
+    else:
+        describe_corpus(path, html, json, reading)
+
+
+def describe_model(path: str, html: str | None, json: str | None) -> None:
+    """Print what the manifest of a model says."""
+    from xmtc.corpus.files import replacing
+    from xmtc.errors import ConfigError
+    from xmtc.storage import opening
+
+    if html is not None:
+        raise ConfigError("--html is for a corpus; a model's page is the report of `xmtc evaluate --html`")
+    folder = opening(path)
+    facts = {key: value for key, value in folder.manifest.items() if key != "checksum"}
+    if json is not None:
+        import orjson
+
+        with replacing(json) as out:
+            out.write(orjson.dumps(facts, option=orjson.OPT_INDENT_2) + b"\n")
+    size = sum(file["bytes"] for file in facts["files"].values())
+    rows = [
+        ("model", facts["kind"]),
+        ("labels", f"{len(folder.labels()):,}"),
+        ("size", f"{size / 1e6:,.1f} MB in {len(facts['files']) + 1} files, all intact"),
+        ("created", facts["created"]),
+        *((f"training {key}", value) for key, value in facts.get("training", {}).items()),
+        *((f"setting {key}", value) for key, value in facts["config"].items()),
+        *((f"{part} {key}", f"{value:.2f}") for part, values in facts.get("metrics", {}).items()
+          for key, value in values.items() if "@" in key),
+        *((f"made with {key}", value) for key, value in facts["libraries"].items()),
+    ]  # fmt: skip
+    print_rows([(name, str(value)) for name, value in rows], json == "-")
+
+
+def describe_corpus(path: str, html: str | None, json: str | None, reading: Reading) -> None:
+    """Print the statistics of a corpus; a folder's test part is described too."""
+    from pathlib import Path
+
+    import orjson
+
+    from xmtc.corpus.files import replacing
+    from xmtc.corpus.folder import has_part
+    from xmtc.corpus.statistics import bars, describe
+
+    train = reading.read(path, unlabelled=True)
+    test = reading.read(path, "test", unlabelled=True) if Path(path).is_dir() and has_part(path, "test") else None
+    figures = describe(train, test)
+    if json is not None:
+        with replacing(json) as out:
+            out.write(orjson.dumps(figures.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+    if html is not None:
+        from xmtc.evaluation.pages import write_corpus_page
+
+        write_corpus_page(figures, html)
+        print(f"written: {html}", file=sys.stderr)
+    print_rows(figures.rows(), json == "-")
+    histogram = figures.labels_per_document_histogram
+    if json != "-":
+        print("\nlabels per document")
+        print(bars([*histogram.values()], [*histogram]))
+
+
+def print_rows(rows: list[tuple[str, str]], to_stderr: bool) -> None:
+    """Print names and values in two columns."""
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"{name:<{width}}  {value}", file=sys.stderr if to_stderr else sys.stdout)

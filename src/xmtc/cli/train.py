@@ -1,0 +1,147 @@
+"""`xmtc train`: learn from a corpus and write a model folder."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from xmtc.cli.reading import Reading, with_reading
+
+if TYPE_CHECKING:
+    from xmtc.corpus.corpus import Corpus
+    from xmtc.models.base import Model
+
+
+@with_reading
+def train(
+    corpus: Annotated[str, typer.Argument(help="File, folder with train.*, or - for standard input.")],
+    out: Annotated[str, typer.Option("--out", help="Folder to write the model to.")],
+    model: Annotated[str | None, typer.Option("--model", help="Method; `xmtc models` lists them.")] = None,
+    valid: Annotated[str | None, typer.Option(help="Validation file, or a share of the corpus such as 0.1.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter key=value; may be repeated.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="YAML file with `model` and `set`.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with (or keep) what an earlier run left.")] = False,
+    reading: Reading = Reading(),
+) -> None:
+    """Train a model on a corpus.
+
+    Example: `xmtc train docs.jsonl.gz --model knn --out tagger --valid 0.1 --set neighbours=30`
+    """
+    from xmtc.models.catalogue import make
+
+    name, hyper_parameters = settings(model, set_ or [], recipe, seed)
+    made = make(name, **hyper_parameters)
+    documents = reading.read(corpus)
+    print(f"{corpus}: {len(documents):,} documents, {len(documents.labels):,} labels", file=sys.stderr)
+    held_out = None
+    if valid is not None:
+        documents, held_out = validation(documents, valid, made.config.seed, reading)
+    if resume and finished(out, made, documents):
+        print(f"{out}: this model is finished already, nothing to do", file=sys.stderr)
+        print(out)
+        return
+    made.fit(documents, held_out)
+    about: dict[str, Any] = {}
+    if held_out is not None:
+        from xmtc.evaluation.evaluate import evaluate
+
+        judged = evaluate(made, held_out)
+        print(f"on {len(held_out):,} validation documents:\n{judged}", file=sys.stderr)
+        about["metrics"] = {"validation": judged.values}
+    made.save(out, about)
+    print(f"{name} trained in {made.training_['seconds']:.1f} s, saved to {out}", file=sys.stderr)
+    print(out)
+
+
+def settings(
+    model: str | None, pairs: list[str], recipe: str | None, seed: int | None
+) -> tuple[str, dict[str, Any]]:
+    """Model name and hyper-parameters: the recipe's, then what --set and --seed change."""
+    from xmtc.errors import ConfigError
+
+    name, hyper_parameters = model, {}
+    if recipe is not None:
+        recipe_model, hyper_parameters = read_recipe(recipe)
+        name = model or recipe_model
+    if name is None:
+        raise ConfigError("no model named; say --model NAME (`xmtc models` lists them) or give a --recipe")
+    for pair in pairs:
+        put(hyper_parameters, pair)
+    if seed is not None:
+        hyper_parameters["seed"] = seed
+    return name, hyper_parameters
+
+
+def put(hyper_parameters: dict[str, Any], pair: str) -> None:
+    """Put `key=value` or `group.key=value` into the hyper-parameters; the value is read as YAML.
+
+    >>> found = {}
+    >>> put(found, "neighbours=30")
+    >>> put(found, "tfidf.ngrams=[1, 2]")
+    >>> found
+    {'neighbours': 30, 'tfidf': {'ngrams': [1, 2]}}
+    """
+    import yaml
+
+    from xmtc.errors import ConfigError
+
+    path, equals, value = pair.partition("=")
+    *groups, key = path.strip().split(".")
+    if not equals or not key:
+        raise ConfigError(f"--set {pair}: key=value was expected")
+    for group in groups:
+        hyper_parameters = hyper_parameters.setdefault(group, {})
+        if not isinstance(hyper_parameters, dict):
+            raise ConfigError(f"--set {pair}: {group} is a value, not a group of settings")
+    try:
+        hyper_parameters[key] = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {pair}: the value is not YAML: {error}") from error
+
+
+def read_recipe(path: str) -> tuple[str | None, dict[str, Any]]:
+    """(model, hyper-parameters) of a recipe file."""
+    from pathlib import Path
+
+    import yaml
+
+    from xmtc.errors import BadInput
+
+    try:
+        content = yaml.safe_load(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise BadInput(path, None, "no such recipe") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise BadInput(path, line, f"not YAML: {error.problem}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadInput(path, None, f"not YAML: {error}") from error
+    values = content.get("set", {}) if isinstance(content, dict) else None
+    if not isinstance(values, dict) or not set(content) <= {"model", "set"}:
+        raise BadInput(path, None, "a recipe has `model: NAME` and `set:` with hyper-parameters, and nothing else")
+    return content.get("model"), values
+
+
+def validation(documents: Corpus, valid: str, seed: int, reading: Reading) -> tuple[Corpus, Corpus]:
+    """(training part, validation part): a share or number of the documents, or a file of its own."""
+    try:
+        share = float(valid)
+    except ValueError:
+        return documents, reading.read(valid, "test")
+    return documents.split(int(share) if share >= 1 else share, seed=seed)
+
+
+def finished(out: str, made: Model, documents: Corpus) -> bool:
+    """Whether the folder holds this very model, trained on these very documents."""
+    from pathlib import Path
+
+    from xmtc.storage import MANIFEST, opening
+
+    if not (Path(out) / MANIFEST).exists():
+        return False
+    found = opening(out).manifest
+    same_settings = found["kind"] == made.name and found["config"] == made.config.model_dump(mode="json")
+    return same_settings and found.get("training", {}).get("fingerprint") == documents.fingerprint()

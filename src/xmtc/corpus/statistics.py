@@ -1,0 +1,225 @@
+"""What a corpus looks like: sizes, how labels and words are spread, and what may spoil an evaluation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.strings import Strings
+from xmtc.corpus.words import word_counts
+from xmtc.progress import track
+
+CURVE_POINTS = 200
+HISTOGRAM_BINS = 16
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a number varies over documents or labels."""
+
+    mean: float
+    median: float
+    min: int
+    max: int
+
+    @classmethod
+    def of(cls, values: NDArray[np.int64]) -> Spread:
+        """The spread of whole numbers; all zero if there are none.
+
+        >>> Spread.of(np.array([1, 2, 6]))
+        Spread(mean=3.0, median=2.0, min=1, max=6)
+        """
+        if not len(values):
+            return cls(0.0, 0.0, 0, 0)
+        return cls(float(values.mean()), float(np.median(values)), int(values.min()), int(values.max()))
+
+    def __str__(self) -> str:
+        return f"{self.mean:,.1f} on average, median {self.median:,.0f}, {self.min:,} to {self.max:,}"
+
+
+@dataclass(frozen=True)
+class CorpusStatistics:
+    """Figures of a training corpus and, where a test corpus was given, of what lies between the two.
+
+    `documents_per_label` is over the labels in use. `duplicates` counts documents whose text stood in an earlier one,
+    `leakage` test documents whose text stands in training; texts without a word are left out of both and counted in
+    `empty_texts`. What cannot be known (words without texts, leakage without a test corpus) is None.
+    """
+
+    name: str
+    documents: int
+    labels: int
+    labels_used: int
+    labels_per_document: Spread
+    labels_per_document_histogram: dict[str, int]
+    documents_without_labels: int
+    documents_per_label: Spread
+    labels_with_one_document: int
+    labels_below_5_documents: int
+    rank_frequency: list[tuple[int, int]]
+    words_per_document: Spread | None
+    empty_texts: int | None
+    duplicates: int | None
+    features: int | None
+    features_per_document: Spread | None
+    test_documents: int | None
+    leakage: int | None
+    labels_only_in_test: int | None
+
+    @property
+    def labels_unused(self) -> int:
+        """Labels of the set that no training document has."""
+        return self.labels - self.labels_used
+
+    @property
+    def share_below_5_documents(self) -> float:
+        """Share of the labels in use that have fewer than 5 documents."""
+        return self.labels_below_5_documents / max(1, self.labels_used)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain numbers, lists and dictionaries."""
+        return asdict(self) | {
+            "labels_unused": self.labels_unused,
+            "share_below_5_documents": self.share_below_5_documents,
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """(what, figure) pairs for people; what is unknown is left out."""
+        used = max(1, self.labels_used)
+        all_rows = [
+            ("documents", f"{self.documents:,}"),
+            ("labels", f"{self.labels:,}, {self.labels_used:,} of them in use"),
+            ("labels per document", str(self.labels_per_document)),
+            ("documents per label in use", str(self.documents_per_label)),
+            ("labels in use with one document", _part(self.labels_with_one_document, used)),
+            ("labels in use with fewer than 5", _part(self.labels_below_5_documents, used)),
+            ("words per document", _known(self.words_per_document)),
+            ("features", _known(self.features)),
+            ("non-zero features per document", _known(self.features_per_document)),
+            ("documents without labels", _part(self.documents_without_labels, self.documents)),
+            ("empty texts", _part(self.empty_texts, self.documents)),
+            ("duplicate texts", _part(self.duplicates, self.documents)),
+            ("test documents", _known(self.test_documents)),
+            ("test documents also in training", _part(self.leakage, self.test_documents)),
+            ("labels only in test", _known(self.labels_only_in_test)),
+        ]
+        return [(what, figure) for what, figure in all_rows if figure]
+
+
+def describe(train: Corpus, test: Corpus | None = None) -> CorpusStatistics:
+    """Count everything there is to know about a corpus, and what test documents share with it.
+
+    >>> train = Corpus.of(["red fruit", "red fruit", "sky"], [["apple", "food"], ["apple"], []])
+    >>> figures = describe(train, Corpus.of(["sky"], [["weather"]]))
+    >>> figures.duplicates, figures.leakage, figures.labels_only_in_test, figures.words_per_document.max
+    (1, 1, 1, 2)
+    """
+    counts = train.label_counts
+    used = counts[counts > 0]
+    per_document = np.diff(train.targets.indptr).astype(np.int64)
+    words = word_counts(train.texts) if train.texts is not None else None
+    digests = _digests(train.texts, words) if train.texts is not None and words is not None else None
+    features = train.features
+    leakage = only_in_test = None
+    if test is not None:
+        test_counts = test.with_labels(train.labels).label_counts
+        only_in_test = int(np.count_nonzero(test_counts)) - int(
+            np.count_nonzero(test_counts[: len(counts)][counts > 0])
+        )
+        if digests is not None and test.texts is not None:
+            leakage = int(np.isin(_digests(test.texts, word_counts(test.texts)), digests).sum())
+    return CorpusStatistics(
+        name=train.name,
+        documents=len(train),
+        labels=len(train.labels),
+        labels_used=len(used),
+        labels_per_document=Spread.of(per_document),
+        labels_per_document_histogram=histogram(per_document, HISTOGRAM_BINS),
+        documents_without_labels=int((per_document == 0).sum()),
+        documents_per_label=Spread.of(used),
+        labels_with_one_document=int((used == 1).sum()),
+        labels_below_5_documents=int((used < 5).sum()),
+        rank_frequency=_rank_frequency(used),
+        words_per_document=Spread.of(words) if words is not None else None,
+        empty_texts=int((words == 0).sum()) if words is not None else None,
+        duplicates=len(digests) - len(np.unique(digests)) if digests is not None else None,
+        features=int(features.shape[1]) if features is not None else None,
+        features_per_document=Spread.of(np.diff(features.indptr).astype(np.int64)) if features is not None else None,
+        test_documents=len(test) if test is not None else None,
+        leakage=leakage,
+        labels_only_in_test=only_in_test,
+    )
+
+
+def histogram(values: NDArray[np.int64], bins: int) -> dict[str, int]:
+    """Whole numbers counted in at most `bins` ranges of equal width, the last one open upwards for the long tail.
+
+    >>> histogram(np.array([1, 1, 2, 3, 90]), bins=3)
+    {'1': 2, '2': 1, '3+': 2}
+    """
+    if not len(values):
+        return {}
+    low, high = int(values.min()), int(values.max())
+    # One document with 900 labels must not press all others into the first bin: the bins divide the lower 98 %.
+    body = int(np.quantile(values, 0.98, method="lower"))
+    width = max(1, -(-(body - low + 1) // bins))
+    starts = range(low, high + 1, width)[:bins]
+    counts = np.bincount(np.minimum((values - low) // width, len(starts) - 1), minlength=len(starts)).tolist()
+    names = [f"{start}" if width == 1 else f"{start}-{start + width - 1}" for start in starts]
+    if high >= starts[-1] + width:
+        names[-1] = f"{starts[-1]}+"
+    return dict(zip(names, counts, strict=True))
+
+
+def bars(counts: Sequence[int], labels: Sequence[str], width: int = 40) -> str:
+    """Counts as a bar chart for the terminal, one line a label, drawn in eighths of a character.
+
+    >>> print(bars([4, 1, 0], ["1", "2-3", "4+"], width=8))
+      1 ████████ 4
+    2-3 ██ 1
+     4+ 0
+    """
+    tallest = max(counts, default=0) or 1
+    margin = max(map(len, labels), default=0)
+    lines = []
+    for label, count in zip(labels, counts, strict=True):
+        # At least a sliver for what is there, so that only nothing looks like nothing.
+        eighths = max(round(8 * width * count / tallest), count > 0)
+        bar = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+        lines.append(" ".join(filter(None, (f"{label:>{margin}}", bar, f"{count:,}"))))
+    return "\n".join(lines)
+
+
+def _rank_frequency(used: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """(rank, documents of the label at that rank), the most frequent label first, at log-spaced ranks."""
+    if not len(used):
+        return []
+    falling = np.sort(used)[::-1]
+    ranks = np.unique(np.geomspace(1, len(used), CURVE_POINTS).round().astype(np.int64))
+    return list(zip(ranks.tolist(), falling[ranks - 1].tolist(), strict=True))
+
+
+def _digests(texts: Strings, words: NDArray[np.int64]) -> NDArray[np.bytes_]:
+    """16 bytes for each text that has a word: equal for equal texts, and small enough for millions of documents."""
+    hashed = bytearray()
+    for row in track(np.flatnonzero(words).tolist(), "hashing texts"):
+        hashed += hashlib.blake2b(texts.utf8(row), digest_size=16).digest()
+    return np.frombuffer(bytes(hashed), "S16")
+
+
+def _part(count: int | None, whole: int | None) -> str:
+    if count is None or not whole:
+        return ""
+    return f"{count:,}" + (f" ({count / whole:.1%})" if count else "")
+
+
+def _known(figure: Spread | int | None) -> str:
+    if figure is None:
+        return ""
+    return f"{figure:,}" if isinstance(figure, int) else str(figure)

@@ -1,0 +1,40 @@
+"""What the contract suite runs over: every model of the catalogue, fitted on a small corpus of many kinds of text."""
+
+from __future__ import annotations
+
+import pytest
+from contract_corpus import QUICK, small_corpus
+
+from xmtc.corpus.corpus import Corpus
+from xmtc.models.base import Model
+from xmtc.models.catalogue import CATALOGUE, make
+
+#: Scripts that tests run in processes of their own; not test modules.
+collect_ignore = ["children"]
+
+
+@pytest.fixture(params=sorted(CATALOGUE))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def fresh(name: str) -> Model:
+    """An unfitted model."""
+    return make(name, **QUICK.get(name, {}))
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Corpus:
+    return small_corpus()
+
+
+_fitted: dict[str, Model] = {}
+
+
+@pytest.fixture
+def fitted(name: str, corpus: Corpus) -> Model:
+    """A fitted model, the same for all tests that only read it."""
+    if name not in _fitted:
+        _fitted[name] = make(name, **QUICK.get(name, {})).fit(corpus)
+    return _fitted[name]

@@ -1,0 +1,32 @@
+"""The small corpus that the contract suite trains on, and settings that make slow methods quick."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xmtc.corpus.corpus import Corpus
+
+#: Hyper-parameters that make a method quick on a small corpus, for those whose defaults are for large ones.
+QUICK: dict[str, dict[str, object]] = {}
+
+TOPICS = {
+    "sea": "ship sail wave harbour anchor tide captain deck",
+    "kitchen": "bread oven flour butter knife salt pepper soup",
+    "sky": "cloud wind rain storm sun rainbow thunder snow",
+    "城市": "東京 大阪 街 駅 電車",
+    "море": "корабль волна парус капитан",
+}
+
+
+def small_corpus(documents: int = 120, seed: int = 0) -> Corpus:
+    """Documents about one or two topics, some of them without labels; one label has a single document."""
+    rng = np.random.default_rng(seed)
+    names = list(TOPICS)
+    texts, tags = [], []
+    for at in range(documents):
+        chosen = rng.choice(names, size=rng.integers(1, 3), replace=False).tolist()
+        words = [word for topic in chosen for word in rng.choice(TOPICS[topic].split(), 6)]
+        texts.append(" ".join(words))
+        tags.append(chosen if at % 10 else [])
+    tags[1] = [*tags[1], "only once"]
+    return Corpus.of(texts, tags, name="small")
