@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from xmtc.corpus.files import Source, decode
+from xmtc.corpus.files import BadLine, Source, decode
 from xmtc.corpus.strings import Strings, StringsBuilder
 from xmtc.errors import BadInput
 from xmtc.progress import track
@@ -73,15 +74,15 @@ def _text_entries(source: Source) -> Iterator[Entry]:
         try:
             row = np.array(parts[-dimensions:], np.bytes_).astype(np.float32)
         except ValueError as error:
-            raise BadInput(source.path, number, f"not a word and {dimensions} numbers: {error}") from error
+            raise BadInput(source.path, number, f"not a word and {dimensions} numbers", "is this a file of word vectors?") from error
         if not word or len(row) != dimensions or not np.isfinite(row).all():
-            problem = f"a word and {dimensions} finite numbers were expected, not {len(parts)} columns"
+            problem = f"not a word and {dimensions} finite numbers"
             raise BadInput(source.path, number, problem, "is this a file of word vectors?")
-        yield decode(word, source.path, number), row
+        yield _word(word, source, number), row
 
 
 def _binary_entries(source: Source) -> Iterator[Entry]:
-    with source.open() as stream:
+    with gzip.open(source.path) if source.path.endswith(".gz") else open(source.path, "rb") as stream:
         header = stream.readline(100).split()
         if len(header) != 2 or not all(part.isdigit() for part in header):
             raise BadInput(source.path, 1, 'word2vec binary begins with "words dimensions"', "is this such a file?")
@@ -111,8 +112,15 @@ def _read_npy(path: Path, only: Container[str] | None) -> WordVectors:
     if found is None:
         raise BadInput(path, None, "no word list beside it", f"put the words, one a line, into {beside[0].name}")
     source = Source(found)
-    words = [decode(line, source.path, number) for number, line in source.lines()]
+    words = [_word(line, source, number) for number, line in source.lines()]
     if matrix.ndim != 2 or len(words) != len(matrix):
         raise BadInput(path, None, f"an array of shape {matrix.shape} for {len(words):,} words in {found.name}")
     rows = [at for at, word in enumerate(words) if only is None or word in only]
     return WordVectors(Strings.of(words[at] for at in rows), np.asarray(matrix[rows], np.float32))
+
+
+def _word(line: bytes, source: Source, number: int) -> str:
+    try:
+        return decode(line)
+    except BadLine as error:
+        raise BadInput(source.path, number, error.problem, error.remedy) from error

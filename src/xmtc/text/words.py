@@ -75,7 +75,7 @@ class WordRules:
         return Strings.from_offsets(*kernel.folded_terms(texts.buffer, *spans, self.fold_table(), self.min_chars))
 
     def normalised(self, texts: Strings) -> Strings:
-        """The texts in normal form C; those that are in it already, nearly all, are not copied."""
+        """The texts in a form that the table folds rightly; those that are in it already, nearly all, are not copied."""
         from xmtc.kernels import words as kernel
 
         found = np.flatnonzero(kernel.suspects(texts.buffer, texts.starts, texts.ends, self.fold_table()))
@@ -83,7 +83,7 @@ class WordRules:
             return texts
         builder = StringsBuilder()
         for at in found.tolist():
-            builder.append(unicodedata.normalize("NFC", texts[at]))
+            builder.append(_normal(texts[at], self.strip_accents))
         changed = builder.build()
         starts, ends = texts.starts.copy(), texts.ends.copy()
         starts[found] = changed.starts + len(texts.buffer)
@@ -92,11 +92,12 @@ class WordRules:
 
     def hf_normalizer(self) -> Any:
         """The same folding as a normalizer of the `tokenizers` library."""
-        from tokenizers import normalizers
+        from tokenizers import Regex, normalizers
 
-        steps = [normalizers.NFC()]
+        steps: list[Any] = [normalizers.NFC()]
         if self.strip_accents:
-            steps += [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()]
+            # Not the library's StripAccents, which removes the vowel signs of Indic scripts too.
+            steps += [normalizers.NFD(), normalizers.Replace(Regex(r"\p{Mn}"), ""), normalizers.NFC()]
         if self.lowercase:
             # The one letter whose lower case is two code points.
             steps += [normalizers.Replace("İ", "i"), normalizers.Lowercase()]
@@ -130,15 +131,22 @@ def _fold_table(lowercase: bool, strip_accents: bool) -> NDArray[np.int32]:
     for first, last in IDEOGRAPHS:
         block = table[first : last + 1]
         block[block != SEPARATOR] |= IDEOGRAPH
-    table[[code for code in varied if _may_change(chr(code))]] |= SUSPECT
+    table[[code for code in varied if _may_change(chr(code), strip_accents)]] |= SUSPECT
     # DROPPED is -1, all bits set: SUSPECT leaves it as it is, and what is dropped needs no normal form.
     return table
 
 
-def _folded(char: str, lowercase: bool, strip_accents: bool) -> str:
+def _normal(text: str, strip_accents: bool) -> str:
+    """Normal form C, without accents if so wished."""
+    text = unicodedata.normalize("NFC", text)
     if strip_accents:
-        bare = "".join(c for c in unicodedata.normalize("NFD", char) if unicodedata.category(c) != "Mn")
-        char = unicodedata.normalize("NFC", bare)
+        bare = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
+        text = unicodedata.normalize("NFC", bare)
+    return text
+
+
+def _folded(char: str, lowercase: bool, strip_accents: bool) -> str:
+    char = _normal(char, strip_accents)
     return char.lower()[:1] if lowercase else char
 
 
@@ -153,5 +161,11 @@ def _composing() -> frozenset[str]:
     return frozenset(seconds)
 
 
-def _may_change(char: str) -> bool:
-    return unicodedata.combining(char) != 0 or char in _composing() or not unicodedata.is_normalized("NFC", char)
+def _may_change(char: str, strip_accents: bool) -> bool:
+    """Whether a text with this character cannot be folded character by character before it is normalised."""
+    return (
+        unicodedata.combining(char) != 0
+        or char in _composing()
+        or not unicodedata.is_normalized("NFC", char)
+        or len(_normal(char, strip_accents)) > 1
+    )

@@ -1,0 +1,1 @@
+"""How good predictions are: metrics, head and tail, intervals and tests, plots and pages."""

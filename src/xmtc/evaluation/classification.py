@@ -1,0 +1,91 @@
+"""Precision, recall and F1 of label *sets*: micro, macro and example-based, at a threshold or for the first k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.evaluation.ranking import Judged
+
+Counts = NDArray[np.integer[Any]]
+
+
+def label_averages(true: Counts, predicted: Counts, hits: Counts) -> dict[str, float]:
+    """Micro and macro precision, recall and F1 from the counts of each label, in 0..1.
+
+    Micro: P = sum hits / sum predicted, R = sum hits / sum true, F1 their harmonic mean. Macro: the mean over labels
+    of P_l = hits_l / predicted_l, R_l = hits_l / true_l and F1_l = 2 hits_l / (predicted_l + true_l), 0 where there is
+    nothing to divide by, over the labels that occur in the truth (what scikit-learn does when it is given those
+    labels). Macro F1 is the mean of the F1_l, not the harmonic mean of the other two. Without such labels: {}.
+
+    >>> found = label_averages(np.array([2, 1, 0]), np.array([2, 0, 2]), np.array([2, 0, 0]))
+    >>> {name: round(value, 3) for name, value in found.items()}
+    {'micro-P': 0.5, 'micro-R': 0.667, 'micro-F1': 0.571, 'macro-P': 0.5, 'macro-R': 0.5, 'macro-F1': 0.5}
+    """
+    occurs = true > 0
+    if not occurs.any():
+        return {}
+    totals = (hits.sum(), predicted.sum(), true.sum())
+    t, p, h = true[occurs], predicted[occurs], hits[occurs]
+    return {
+        "micro-P": float(_ratio(totals[0], totals[1])),
+        "micro-R": float(_ratio(totals[0], totals[2])),
+        "micro-F1": float(_ratio(2 * totals[0], totals[1] + totals[2])),
+        "macro-P": float(_ratio(h, p).mean()),
+        "macro-R": float(_ratio(h, t).mean()),
+        "macro-F1": float(_ratio(2 * h, p + t).mean()),
+    }
+
+
+def example_averages(judged: Judged) -> dict[str, float]:
+    """Precision, recall and F1 of each document's whole list, averaged over documents, in 0..1.
+
+    P_i = hits_i / listed_i, R_i = hits_i / |y_i|, F1_i = 2 hits_i / (listed_i + |y_i|); 0 where there is nothing to
+    divide by. This is scikit-learn's average="samples".
+    """
+    hits, listed = judged.hits.sum(axis=1), (judged.ids >= 0).sum(axis=1)
+    true = np.diff(judged.truth.indptr)
+    return {
+        "example-P": float(_ratio(hits, listed).mean()),
+        "example-R": float(_ratio(hits, true).mean()),
+        "example-F1": float(_ratio(2 * hits, listed + true).mean()),
+    }
+
+
+def label_coverage(true: Counts, hits: Counts) -> float:
+    """The share of the labels in the truth that are listed rightly at least once, in 0..1.
+
+    >>> label_coverage(np.array([4, 1, 0, 2]), np.array([3, 0, 0, 1]))
+    0.6666666666666666
+    """
+    return float(np.count_nonzero(hits) / np.count_nonzero(true))
+
+
+@dataclass(frozen=True)
+class CoverageError:
+    """How far down the list one must go to meet all true labels, on average (scikit-learn's `coverage_error`)."""
+
+    at_least: float
+    exact: bool
+
+
+def coverage_error(judged: Judged) -> CoverageError:
+    """The coverage error as far as lists of k labels tell it: a lower bound, exact if they hold all true labels.
+
+    A document of which m labels are not listed needs at least (length of its list) + m places. Ties do not arise: the
+    list is an order. Documents without labels count as 0.
+    """
+    positions = np.arange(1, judged.ids.shape[1] + 1)
+    last_hit = np.max(judged.hits * positions, axis=1, initial=0)
+    missing = np.diff(judged.truth.indptr) - judged.hits.sum(axis=1)
+    listed = (judged.ids >= 0).sum(axis=1)
+    return CoverageError(float(np.where(missing, listed + missing, last_hit).mean()), not missing.any())
+
+
+def _ratio(above: Any, below: Any) -> NDArray[np.float64]:
+    above, below = np.asarray(above, np.float64), np.asarray(below, np.float64)
+    ratio: NDArray[np.float64] = np.divide(above, below, out=np.zeros_like(below), where=below > 0)
+    return ratio

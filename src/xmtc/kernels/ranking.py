@@ -1,0 +1,173 @@
+"""Compiled loops of the ranking metrics: which listed labels are right, and what each document is worth.
+
+All take the truth as the two arrays of a CSR matrix with sorted rows (`indptr` int64, `indices` int32). The metrics
+themselves are explained in `xmtc.evaluation.ranking`; `_measure` is the one place where they are computed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+
+#: What `_measure` writes for a document and a k; PSP and PSnDCG are ratios of sums, so both parts are needed.
+COLUMNS = ("P", "R", "F1", "nDCG", "PSP", "best PSP", "PSnDCG", "best PSnDCG")
+
+
+@numba.njit(cache=True, parallel=True, nogil=True)
+def find_hits(ids: Ints, indptr: Ints, indices: Ints) -> NDArray[np.bool_]:
+    """Whether each listed label, `ids[n, k]` with -1 for none, is among the document's true labels."""
+    documents, k = ids.shape
+    hits = np.zeros((documents, k), np.bool_)
+    for document in numba.prange(documents):
+        for position in range(k):
+            label = ids[document, position]
+            if label < 0:
+                continue
+            low, high = indptr[document], indptr[document + 1]
+            while low < high:
+                middle = (low + high) // 2
+                if indices[middle] < label:
+                    low = middle + 1
+                else:
+                    high = middle
+            hits[document, position] = low < indptr[document + 1] and indices[low] == label
+    return hits
+
+
+@numba.njit(cache=True, nogil=True)
+def _measure(
+    ids: Ints,
+    hits: NDArray[np.bool_],
+    truth: Ints,
+    weights: Floats,
+    group: Ints,
+    wanted: int,
+    ks: Ints,
+    normalise: bool,
+    best: Floats,
+    out: Floats,
+) -> None:
+    """Write the COLUMNS of one document to `out[len(ks), 8]`, counting only true labels of the wanted group.
+
+    `ks` rises; `best` is scratch space for `ks[-1]` numbers.
+    """
+    depth = ks[-1]
+    size = 0
+    kept = 0
+    # The `depth` largest weights of the true labels, in falling order: what an ideal list would collect.
+    for label in truth:
+        if group[label] != wanted:
+            continue
+        size += 1
+        weight = weights[label]
+        if kept < depth:
+            place = kept
+            kept += 1
+        elif weight > best[depth - 1]:
+            place = depth - 1
+        else:
+            continue
+        while place > 0 and best[place - 1] < weight:
+            best[place] = best[place - 1]
+            place -= 1
+        best[place] = weight
+
+    out[:] = 0.0
+    if size == 0:
+        return
+    found = 0
+    dcg = ideal_dcg = gain = ideal_gain = discounted = ideal_discounted = 0.0
+    row = 0
+    for position in range(depth):
+        discount = 1.0 / np.log2(position + 2.0)
+        if position < kept:
+            ideal_dcg += discount
+            ideal_gain += best[position]
+            ideal_discounted += best[position] * discount
+        if position < len(ids) and hits[position] and group[ids[position]] == wanted:
+            weight = weights[ids[position]]
+            found += 1
+            dcg += discount
+            gain += weight
+            discounted += weight * discount
+        k = ks[row]
+        if position + 1 == k:
+            share = ideal_dcg if normalise else 1.0
+            out[row, 0] = found / k
+            out[row, 1] = found / size
+            out[row, 2] = 2.0 * found / (k + size)
+            out[row, 3] = dcg / ideal_dcg
+            out[row, 4] = gain
+            out[row, 5] = ideal_gain
+            out[row, 6] = discounted / share
+            out[row, 7] = ideal_discounted / share
+            row += 1
+
+
+@numba.njit(cache=True, parallel=True, nogil=True)
+def measure_documents(
+    ids: Ints,
+    hits: NDArray[np.bool_],
+    indptr: Ints,
+    indices: Ints,
+    weights: Floats,
+    ks: Ints,
+    normalise: bool,
+) -> Floats:
+    """The COLUMNS of each document: an array (documents, len(ks), 8)."""
+    documents = len(ids)
+    values = np.empty((documents, len(ks), 8))
+    everything = np.zeros(len(weights), np.int8)
+    chunks = (documents + 1023) // 1024
+    for chunk in numba.prange(chunks):
+        best = np.empty(ks[-1])
+        for document in range(chunk * 1024, min(documents, (chunk + 1) * 1024)):
+            truth = indices[indptr[document] : indptr[document + 1]]
+            _measure(
+                ids[document], hits[document], truth, weights, everything, 0, ks, normalise, best, values[document]
+            )
+    return values
+
+
+@numba.njit(cache=True, parallel=True, nogil=True)
+def sum_by_group(
+    ids: Ints,
+    hits: NDArray[np.bool_],
+    indptr: Ints,
+    indices: Ints,
+    weights: Floats,
+    group: Ints,
+    groups: int,
+    ks: Ints,
+    normalise: bool,
+) -> tuple[Floats, Ints]:
+    """The COLUMNS summed over documents for each group of labels, and the documents that carry a label of the group.
+
+    `group` holds the group of each label, -1 for none. The result does not depend on the number of threads: each chunk
+    of documents has its own sums, added up in order at the end.
+    """
+    documents = len(ids)
+    chunks = min(256, (documents + 1023) // 1024)
+    sums = np.zeros((chunks, groups, len(ks), 8))
+    carriers = np.zeros((chunks, groups), np.int64)
+    for chunk in numba.prange(chunks):
+        best = np.empty(ks[-1])
+        values = np.empty((len(ks), 8))
+        last_seen = np.full(groups, -1, np.int64)  # the last document in which a group was met
+        for document in range(documents * chunk // chunks, documents * (chunk + 1) // chunks):
+            truth = indices[indptr[document] : indptr[document + 1]]
+            for label in truth:
+                wanted = group[label]
+                if wanted < 0 or last_seen[wanted] == document:
+                    continue
+                last_seen[wanted] = document
+                _measure(ids[document], hits[document], truth, weights, group, wanted, ks, normalise, best, values)
+                carriers[chunk, wanted] += 1
+                sums[chunk, wanted] += values
+    return sums.sum(axis=0), carriers.sum(axis=0)

@@ -1,0 +1,1 @@
+"""Structure over labels: propensities, centroids, clusters, trees and given hierarchies."""
