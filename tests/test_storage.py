@@ -22,7 +22,7 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder
 from xmtc.storage import FolderWriter, opening, writing
 
-ARRAYS = {"weights": np.arange(12, dtype=np.float32).reshape(3, 4), "empty": np.zeros((0, 3), np.int64)}
+ARRAYS: dict[str, np.ndarray[Any, Any]] = {"weights": np.arange(12, dtype=np.float32).reshape(3, 4), "empty": np.zeros((0, 3), np.int64)}
 
 
 def write(path: Path, **about: Any) -> Path:

@@ -189,7 +189,7 @@ def opening(path: str | Path, verify: bool = True) -> FolderReader:
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        manifest: Any = json.loads((folder / MANIFEST).read_text("utf-8"))
     except FileNotFoundError:
         raise BadModelFolder(f"{folder}: no {MANIFEST} in it, so this is not an xmtc model folder") from None
     except OSError as error:
@@ -207,7 +207,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise BadModelFolder(f"{folder / MANIFEST}: altered after it was written; restore the folder from a copy")
     if not all(map(_plain, manifest["files"])):
         raise BadModelFolder(f"{folder / MANIFEST}: names a file outside of the folder")
-    return manifest
+    return dict(manifest)
 
 
 def _check_file(file: Path, facts: Mapping[str, Any], verify: bool) -> None:

@@ -212,7 +212,7 @@ def test_wrong_type_is_named(name: str) -> None:
 
 def test_config_cannot_be_changed(fresh: Model) -> None:
     with pytest.raises(ValueError, match="frozen"):
-        fresh.config.seed = 3
+        fresh.config.seed = 3  # type: ignore[misc]
 
 
 def test_unfitted_model_says_so(fresh: Model, tmp_path: Path) -> None:

@@ -21,7 +21,10 @@ RULES = [
     WordRules(min_chars=3),
 ]
 # Letters of many scripts, separators, marks that compose, reorder or stand alone, ideographs, and anything else.
-TRICKY = "aZß é É e\u0301 E\u0301\u0323 İIıi ŀΣσς ﬁ ² ½ _ - ' \u200d \u200b 東京々〇 한글 \u1100\u1161\u11a8 हिन्दी ไทย \u0958 🚢 Ⅷ Ǆ"
+TRICKY = (
+    "aZß é É e\u0301 E\u0301\u0323 İIıi ŀΣσς ﬁ ² ½ _ - ' \u200d \u200b 東京々〇 한글 \u1100\u1161\u11a8 "
+    "हिन्दी ไทย \u0958 \u0ccb 🚢 Ⅷ Ǆ"
+)
 texts = st.text(st.one_of(st.sampled_from(TRICKY), st.characters(exclude_categories=["Cs", "Cn"])), max_size=40)
 
 

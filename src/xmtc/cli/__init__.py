@@ -19,13 +19,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
-    warnings.showwarning = _one_line_warning
     try:
-        app(words, prog_name="xmtc")
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = _one_line_warning
+            app(words, prog_name="xmtc")
     except SystemExit as stop:
-        return _code(stop)
-    except KeyboardInterrupt:
-        return _failed("stopped", INTERRUPTED)
+        # Typer ends like this after each command, and after Ctrl-C.
+        return _failed("stopped", INTERRUPTED) if stop.code == INTERRUPTED else _code(stop)
     except BrokenPipeError:
         # The reader of our output, such as `head`, has seen enough; nobody is left to flush to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+#: Test documents to show.
+SHOWN = ("freeciv-client-sdl", "icecast2", "python3-numpy", "openssh-server", "pqiv")
+
 
 def demo(
     out: Annotated[str, typer.Option("--out", help="Folder for the model and the report.")] = "xmtc-demo",
@@ -41,17 +44,17 @@ def demo(
     model.save(Path(out) / "tagger")
     write_report(results["knn"], Path(out) / "report.html", title="knn on Debian packages")
 
-    top = model.predict(test[:5], k=5)
-    for row in range(5):
-        assert test.texts is not None
+    test = test.with_labels(train.labels)
+    assert test.texts is not None
+    for row in [row for row in range(len(test)) if test.id(row) in SHOWN]:
+        top = model.predict(test[[row]], k=5)
         truth = set(test.labels_of(row))
         console.print(f"\n[bold]{test.id(row)}[/]  {test.texts[row][:110]} ...", highlight=False, soft_wrap=True)
-        true_names = ", ".join(sorted(test.labels.name(label) for label in truth))
+        true_names = ", ".join(sorted(test.labels.path(label) for label in truth))
         console.print(f"  [dim]true[/]       {true_names}", highlight=False, soft_wrap=True)
         found = [
-            f"[green]✓ {top.labels.name(i)}[/] {s:.2f}" if top.labels.key(i) in {test.labels.key(t) for t in truth}
-            else f"[red]✗ {top.labels.name(i)}[/] {s:.2f}"
-            for i, s in zip(top.ids[row].tolist(), top.scores[row].tolist(), strict=True) if i >= 0
+            f"[green]✓ {top.labels.path(i)}[/] {s:.2f}" if i in truth else f"[red]✗ {top.labels.path(i)}[/] {s:.2f}"
+            for i, s in zip(top.ids[0].tolist(), top.scores[0].tolist(), strict=True) if i >= 0
         ]  # fmt: skip
         console.print(f"  [dim]predicted[/]  {', '.join(found)}", highlight=False, soft_wrap=True)
     print(f"\nreport page: {Path(out) / 'report.html'}\nmodel:       {Path(out) / 'tagger'}", file=sys.stderr)

@@ -46,8 +46,6 @@ def evaluate(
 
         write_report(result, html, title=f"{loaded.name} on {corpus}")
     Console(file=sys.stderr if json == "-" else sys.stdout).print(result.rich_table())
-    for note in result.notes():
-        print(note, file=sys.stderr)
     for path in (json, per_label, html):
         if path not in (None, "-"):
             print(f"written: {path}", file=sys.stderr)

@@ -50,7 +50,12 @@ class Reading:
     skip_bad: bool = False
 
     def read(
-        self, path: str, part: Literal["train", "test"] = "train", *, unlabelled: bool = False, keep: tuple[str, ...] = ()
+        self,
+        path: str,
+        part: Literal["train", "test"] = "train",
+        *,
+        unlabelled: bool = False,
+        keep: tuple[str, ...] = (),
     ) -> Corpus:
         """Read a corpus as the user said."""
         from xmtc.corpus.formats import read, read_label_set

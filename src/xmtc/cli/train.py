@@ -56,13 +56,12 @@ def train(
     print(out)
 
 
-def settings(
-    model: str | None, pairs: list[str], recipe: str | None, seed: int | None
-) -> tuple[str, dict[str, Any]]:
+def settings(model: str | None, pairs: list[str], recipe: str | None, seed: int | None) -> tuple[str, dict[str, Any]]:
     """Model name and hyper-parameters: the recipe's, then what --set and --seed change."""
     from xmtc.errors import ConfigError
 
-    name, hyper_parameters = model, {}
+    name = model
+    hyper_parameters: dict[str, Any] = {}
     if recipe is not None:
         recipe_model, hyper_parameters = read_recipe(recipe)
         name = model or recipe_model
@@ -99,7 +98,8 @@ def put(hyper_parameters: dict[str, Any], pair: str) -> None:
     try:
         hyper_parameters[key] = yaml.safe_load(value)
     except yaml.YAMLError as error:
-        raise ConfigError(f"--set {pair}: the value is not YAML: {error}") from error
+        problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else error
+        raise ConfigError(f"--set {pair}: the value is not YAML: {problem}") from error
 
 
 def read_recipe(path: str) -> tuple[str | None, dict[str, Any]]:
@@ -144,4 +144,4 @@ def finished(out: str, made: Model, documents: Corpus) -> bool:
         return False
     found = opening(out).manifest
     same_settings = found["kind"] == made.name and found["config"] == made.config.model_dump(mode="json")
-    return same_settings and found.get("training", {}).get("fingerprint") == documents.fingerprint()
+    return bool(same_settings and found.get("training", {}).get("fingerprint") == documents.fingerprint())

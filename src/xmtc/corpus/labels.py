@@ -132,6 +132,18 @@ class LabelSet:
         """The name of label `at` for people: its name, or its key where it has none."""
         return (self.names[at] if self.names is not None else "") or self.keys[at]
 
+    def path(self, at: int) -> str:
+        """The name behind the names of what is above it (its first parents), where names alone may be ambiguous.
+
+        >>> LabelSet.of(["a", "b"], names=["Animals", "Birds"], parents=[[], ["a"]]).path(1)
+        'Animals › Birds'
+        """
+        names = [self.name(at)]
+        while above := self.parents_of(at):
+            at = above[0]
+            names.insert(0, self.name(at))
+        return " › ".join(names)
+
     def description(self, at: int) -> str:
         """The description of label `at`, empty where it has none."""
         return self.descriptions[at] if self.descriptions is not None else ""

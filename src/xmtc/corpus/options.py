@@ -6,6 +6,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from xmtc.corpus.strings import StringsBuilder
 from xmtc.errors import BadInput
 
 MAX_ID = 2**31 - 1
-MAX_WEIGHT = float(np.finfo(np.float32).max)
+MAX_WEIGHT = 3.4028235677973362e38  # the largest number that float32 rounds to a finite one
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,17 @@ class CorpusBuilder:
         if fields:
             for column, value in zip(self._fields.values(), fields, strict=True):
                 column.append(value)
+
+    def add_texts(self, labels: Sequence[Sequence[str]], texts: Sequence[str], ids: Sequence[str]) -> None:
+        """Add many documents with text and id, quicker than one by one; no label may be empty."""
+        if self._has != (True, False):
+            self._check_uniform((True, False))
+        known = self._label_ids
+        end = self._label_indptr.pop()
+        self._label_indptr.extend(accumulate(map(len, labels), initial=end))
+        self._label_indices.extend([known.setdefault(key, len(known)) for keys in labels for key in keys])
+        self._texts.extend(texts)
+        self._ids.extend(ids)
 
     def add_numbered(self, labels: Sequence[int], features: tuple[Sequence[int], Sequence[float]]) -> None:
         """Add a document of a format that knows labels only by number; the label set is given to `build`."""

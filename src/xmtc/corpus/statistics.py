@@ -64,6 +64,7 @@ class CorpusStatistics:
     labels_below_5_documents: int
     rank_frequency: list[tuple[int, int]]
     words_per_document: Spread | None
+    words_per_document_histogram: dict[str, int] | None
     empty_texts: int | None
     duplicates: int | None
     features: int | None
@@ -147,6 +148,7 @@ def describe(train: Corpus, test: Corpus | None = None) -> CorpusStatistics:
         labels_below_5_documents=int((used < 5).sum()),
         rank_frequency=_rank_frequency(used),
         words_per_document=Spread.of(words) if words is not None else None,
+        words_per_document_histogram=histogram(words, HISTOGRAM_BINS) if words is not None else None,
         empty_texts=int((words == 0).sum()) if words is not None else None,
         duplicates=len(digests) - len(np.unique(digests)) if digests is not None else None,
         features=int(features.shape[1]) if features is not None else None,

@@ -31,4 +31,6 @@ def write_corpus_page(statistics: CorpusStatistics, path: str | Path) -> None:
         plots.append(rank_frequency(statistics.rank_frequency))
     if statistics.labels_per_document_histogram:
         plots.append(count_bars(statistics.labels_per_document_histogram, "Labels per document", "labels"))
+    if statistics.words_per_document_histogram:
+        plots.append(count_bars(statistics.words_per_document_histogram, "Words per document", "words"))
     write_page("corpus.html.j2", path, statistics=statistics, plots=plots)

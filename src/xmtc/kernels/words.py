@@ -23,7 +23,7 @@ DROPPED = -1
 IDEOGRAPH = 1 << 24
 SUSPECT = 1 << 25  # may not be in Unicode normal form C; set beside any of the above
 CODE_POINT = (1 << 21) - 1
-ASCII = 128
+PIECES = 64  # of parallel work; each has working memory of its own
 
 Keys = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -33,7 +33,7 @@ _GRAM_STEP = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 @numba.njit(inline="always")
-def _decode(buffer: Any, at: int) -> tuple[int, int]:
+def _decode(buffer: Any, at: int) -> tuple[Any, int]:
     # (code point, position behind it); the buffer is valid UTF-8.
     lead = np.int64(buffer[at])
     if lead < 0x80:
@@ -129,62 +129,91 @@ def suspects(buffer: Any, starts: Ints, ends: Ints, fold: Any) -> NDArray[np.boo
     return found
 
 
-@compiled(parallel=True)
-def count_terms(
-    buffer: Any, starts: Ints, ends: Ints, fold: Any, min_chars: int, shortest: int, longest: int
-) -> tuple[Keys, NDArray[np.int32], Ints]:
-    # (keys, counts, indptr): the distinct terms of each text, n-grams of `shortest` to `longest` words, ascending keys.
-    texts = len(starts)
-    bound = np.zeros(texts + 1, np.int64)
-    for text in range(texts):
-        # Words are at least a byte with a byte between them, ideographs three bytes.
-        bound[text + 1] = bound[text] + ((ends[text] - starts[text]) // 2 + 1) * (longest - shortest + 1)
-    all_keys = np.empty(bound[-1], np.uint64)
-    all_counts = np.empty(bound[-1], np.int32)
-    indptr = np.zeros(texts + 1, np.int64)
-    for text in numba.prange(texts):
-        most = (ends[text] - starts[text]) // 2 + 1
-        words = np.empty(most, np.uint64)
-        begins = np.empty(most, np.int64)
-        stops = np.empty(most, np.int64)
-        found = scan(buffer, starts[text], ends[text], fold, min_chars, words, begins, stops)
-        grams = np.empty(most * (longest - shortest + 1), np.uint64)
-        total = 0
-        for size in range(shortest, longest + 1):
-            for first in range(found - size + 1):
-                grams[total] = _gram_key(words, first, size)
-                total += 1
-        ordered = np.sort(grams[:total])
-        distinct = 0
-        place = bound[text]
-        for term in range(total):
-            if term > 0 and ordered[term] == ordered[term - 1]:
-                all_counts[place + distinct - 1] += 1
-            else:
-                all_keys[place + distinct] = ordered[term]
-                all_counts[place + distinct] = 1
-                distinct += 1
-        indptr[text + 1] = distinct
-    for text in range(texts):
-        indptr[text + 1] += indptr[text]
-    keys = np.empty(indptr[-1], np.uint64)
-    counts = np.empty(indptr[-1], np.int32)
-    for text in numba.prange(texts):
-        size = indptr[text + 1] - indptr[text]
-        for term in range(size):
-            keys[indptr[text] + term] = all_keys[bound[text] + term]
-            counts[indptr[text] + term] = all_counts[bound[text] + term]
-    return keys, counts, indptr
-
-
 @numba.njit(inline="always")
-def _slot(table: Any, key: Any) -> int:
-    # Where the key is, or the empty slot where it would be; keys are well mixed, so their low bits are the address.
+def _slot(table: Any, key: Any) -> Any:
+    # Where the key is, or the empty slot for it; keys are well mixed, so their low bits are the address.
     mask = np.uint64(len(table) - 1)
     slot = key & mask
     while table[slot] != np.uint64(0) and table[slot] != key:
         slot = (slot + np.uint64(1)) & mask
     return np.int64(slot)
+
+
+@numba.njit(inline="always")
+def _longest(starts: Any, ends: Any, first: int, last: int) -> int:
+    # Length in bytes of the longest of some texts.
+    longest = 0
+    for text in range(first, last):
+        longest = max(longest, ends[text] - starts[text])
+    return longest
+
+
+@compiled(parallel=True)
+def count_terms(
+    buffer: Any, starts: Ints, ends: Ints, fold: Any, min_chars: int, shortest: int, longest: int
+) -> tuple[Keys, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Ints]:
+    # (keys, counts, begins, stops, indptr): the distinct terms of each text, n-grams of `shortest` to `longest` words,
+    # in order of their first place, which begins and stops at these bytes of the text.
+    texts = len(starts)
+    sizes = longest - shortest + 1
+    bound = np.zeros(texts + 1, np.int64)
+    for text in range(texts):
+        # Words are at least a byte with a byte between them, ideographs three bytes.
+        bound[text + 1] = bound[text] + ((ends[text] - starts[text]) // 2 + 1) * sizes
+    all_keys = np.empty(bound[-1], np.uint64)
+    all_counts = np.empty(bound[-1], np.int32)
+    all_begins = np.empty(bound[-1], np.int32)
+    all_stops = np.empty(bound[-1], np.int32)
+    indptr = np.zeros(texts + 1, np.int64)
+    pieces = min(PIECES, texts)
+    for piece in numba.prange(pieces):
+        first_text, last_text = piece * texts // pieces, (piece + 1) * texts // pieces
+        most = _longest(starts, ends, first_text, last_text) // 2 + 1
+        words = np.empty(most, np.uint64)
+        begins = np.empty(most, np.int64)
+        stops = np.empty(most, np.int64)
+        room = 16
+        while room < 2 * most * sizes:
+            room *= 2
+        table = np.empty(room, np.uint64)
+        places = np.empty(room, np.int64)
+        for text in range(first_text, last_text):
+            found = scan(buffer, starts[text], ends[text], fold, min_chars, words, begins, stops)
+            room = 16
+            while room < 2 * found * sizes:
+                room *= 2
+            table[:room] = 0
+            base = bound[text]
+            distinct = 0
+            for size in range(shortest, longest + 1):
+                for first in range(found - size + 1):
+                    key = _gram_key(words, first, size)
+                    slot = _slot(table[:room], key)
+                    if table[slot] == key:
+                        all_counts[base + places[slot]] += 1
+                        continue
+                    table[slot] = key
+                    places[slot] = distinct
+                    all_keys[base + distinct] = key
+                    all_counts[base + distinct] = 1
+                    all_begins[base + distinct] = begins[first] - starts[text]
+                    all_stops[base + distinct] = stops[first + size - 1] - starts[text]
+                    distinct += 1
+            indptr[text + 1] = distinct
+    for text in range(texts):
+        indptr[text + 1] += indptr[text]
+    keys = np.empty(indptr[-1], np.uint64)
+    counts = np.empty(indptr[-1], np.int32)
+    term_begins = np.empty(indptr[-1], np.int32)
+    term_stops = np.empty(indptr[-1], np.int32)
+    for text in numba.prange(texts):
+        here, there = indptr[text], bound[text]
+        for term in range(indptr[text + 1] - here):
+            keys[here + term] = all_keys[there + term]
+            counts[here + term] = all_counts[there + term]
+            term_begins[here + term] = all_begins[there + term]
+            term_stops[here + term] = all_stops[there + term]
+    return keys, counts, term_begins, term_stops, indptr
 
 
 @compiled()
@@ -291,40 +320,10 @@ def weigh(
 
 
 @compiled(parallel=True)
-def locate_terms(
-    buffer: Any,
-    starts: Ints,
-    ends: Ints,
-    fold: Any,
-    min_chars: int,
-    shortest: int,
-    longest: int,
-    table: Keys,
-    table_ids: NDArray[np.int32],
-    home: Ints,
-) -> tuple[Ints, Ints]:
-    # For each term, where it first stands in its home text (home[term] = a text that has it; -1: not here).
-    term_starts = np.full(len(home), -1, np.int64)
-    term_ends = np.full(len(home), -1, np.int64)
-    for text in numba.prange(len(starts)):
-        most = (ends[text] - starts[text]) // 2 + 1
-        words = np.empty(most, np.uint64)
-        begins = np.empty(most, np.int64)
-        stops = np.empty(most, np.int64)
-        found = scan(buffer, starts[text], ends[text], fold, min_chars, words, begins, stops)
-        for size in range(shortest, longest + 1):
-            for first in range(found - size + 1):
-                term = table_ids[_slot(table, _gram_key(words, first, size))]
-                if term >= 0 and home[term] == text and term_starts[term] < 0:
-                    term_starts[term] = begins[first]
-                    term_ends[term] = stops[first + size - 1]
-    return term_starts, term_ends
-
-
-@compiled(parallel=True)
 def folded_terms(buffer: Any, starts: Ints, ends: Ints, fold: Any, min_chars: int) -> tuple[NDArray[np.uint8], Ints]:
     # The words in each span of the buffer, folded, joined by spaces, as one UTF-8 buffer with offsets.
     spans = len(starts)
+    pieces = min(PIECES, spans)
     offsets = np.zeros(spans + 1, np.int64)
     out = np.empty(0, np.uint8)
     for writing in range(2):  # first the lengths, then the bytes
@@ -332,26 +331,28 @@ def folded_terms(buffer: Any, starts: Ints, ends: Ints, fold: Any, min_chars: in
             for span in range(spans):
                 offsets[span + 1] += offsets[span]
             out = np.empty(offsets[-1], np.uint8)
-        for span in numba.prange(spans):
-            most = (ends[span] - starts[span]) // 2 + 1
+        for piece in numba.prange(pieces):
+            first_span, last_span = piece * spans // pieces, (piece + 1) * spans // pieces
+            most = _longest(starts, ends, first_span, last_span) // 2 + 1
             words = np.empty(most, np.uint64)
             begins = np.empty(most, np.int64)
             stops = np.empty(most, np.int64)
-            found = scan(buffer, starts[span], ends[span], fold, min_chars, words, begins, stops)
-            place = offsets[span] if writing else 0
-            for word in range(found):
-                if word:
-                    if writing:
-                        out[place] = 32
-                    place += 1
-                at = begins[word]
-                while at < stops[word]:
-                    code, at = _decode(buffer, at)
-                    folded = np.int64(fold[code])
-                    if folded != DROPPED and (folded & CODE_POINT) != SEPARATOR:
-                        place += _encode(folded & CODE_POINT, out, place, writing == 1)
-            if not writing:
-                offsets[span + 1] = place
+            for span in range(first_span, last_span):
+                found = scan(buffer, starts[span], ends[span], fold, min_chars, words, begins, stops)
+                place = offsets[span] if writing else 0
+                for word in range(found):
+                    if word:
+                        if writing:
+                            out[place] = 32
+                        place += 1
+                    at = begins[word]
+                    while at < stops[word]:
+                        code, at = _decode(buffer, at)
+                        folded = np.int64(fold[code])
+                        if folded != DROPPED and (folded & CODE_POINT) != SEPARATOR:
+                            place += _encode(folded & CODE_POINT, out, place, writing == 1)
+                if not writing:
+                    offsets[span + 1] = place
     return out, offsets
 
 

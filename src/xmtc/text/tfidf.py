@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,26 @@ class TfIdfSettings(BaseModel):
         return WordRules(self.lowercase, self.strip_accents, self.min_chars)
 
 
+class Counted(NamedTuple):
+    """The distinct terms of each text: text i's are at indptr[i]:indptr[i + 1], each with its count and first place."""
+
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int32]
+    begins: NDArray[np.int32]
+    stops: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+
+    @classmethod
+    def joined(cls, parts: list[Counted]) -> Counted:
+        """The counts of consecutive blocks of texts as one."""
+        if len(parts) == 1:
+            return parts[0]
+        kinds = (np.uint64, np.int32, np.int32, np.int32)
+        flat = [np.concatenate([np.zeros(0, kind), *(part[at] for part in parts)]) for at, kind in enumerate(kinds)]
+        sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.indptr) for part in parts)])
+        return cls(flat[0], flat[1], flat[2], flat[3], np.cumsum(sizes))
+
+
 class TfIdf:
     """Texts to a CSR matrix of tf-idf weights.
 
@@ -82,20 +102,20 @@ class TfIdf:
 
     def fit_transform(self, texts: Strings) -> Csr:
         """As `fit`, then `transform` of the same texts, without counting them twice."""
-        return self._weighed(*self._fit(texts))
+        return self._weighed(self._fit(texts))
 
     def transform(self, texts: Strings) -> Csr:
         """Weights of the known terms; a text without any is an empty row."""
         if self._table is None:
             raise NotFitted("this tf-idf was not fitted")
-        return self._weighed(*self._counted(texts))
+        return self._weighed(self._counted(texts))
 
-    def _fit(self, texts: Strings) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
+    def _fit(self, texts: Strings) -> Counted:
         from xmtc.kernels import words as kernel
 
         settings = self.settings
-        keys, counts, indptr = self._counted(texts)
-        distinct, frequency, first_place = kernel.document_frequencies(keys)
+        counted = self._counted(texts)
+        distinct, frequency, first_place = kernel.document_frequencies(counted.keys)
         kept = np.flatnonzero((frequency >= settings.min_df) & (frequency <= settings.max_df * len(texts)))
         # Falling document frequency, ties by key: the order does not depend on the order of the documents.
         kept = kept[np.lexsort((distinct[kept], -frequency[kept]))][: settings.max_terms]
@@ -106,68 +126,55 @@ class TfIdf:
             self.idf = np.log((1 + len(texts)) / (1 + df)) + 1
         else:
             self.idf = np.log((1 + len(texts)) / df) if settings.idf == "plain" else np.ones(len(df))
-        self.terms = self._term_strings(texts, np.searchsorted(indptr, first_place[kept], "right") - 1)
-        return keys, counts, indptr
+        self.terms = self._term_strings(texts, counted, first_place[kept])
+        return counted
 
-    def _counted(self, texts: Strings) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
+    def _counted(self, texts: Strings) -> Counted:
         from xmtc.kernels import words as kernel
 
         rules, parts = self.settings.rules, []
         with progress("counting words", len(texts)) as bar:
             for rows in _blocks(texts):
                 block = rules.normalised(texts[rows])
-                parts.append(
-                    kernel.count_terms(
-                        block.buffer, block.starts, block.ends, rules.fold_table(), rules.min_chars,
-                        *self.settings.ngrams,
-                    )
-                )  # fmt: skip
+                counted = kernel.count_terms(
+                    block.buffer, block.starts, block.ends, rules.fold_table(), rules.min_chars, *self.settings.ngrams
+                )
+                parts.append(Counted(*counted))
                 bar.advance(rows.stop - rows.start)
-        if len(parts) == 1:
-            return parts[0]
-        keys = np.concatenate([np.zeros(0, np.uint64), *(part[0] for part in parts)])
-        counts = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
-        indptr = np.zeros(len(texts) + 1, np.int64)
-        np.cumsum(np.concatenate([np.zeros(0, np.int64), *(np.diff(part[2]) for part in parts)]), out=indptr[1:])
-        return keys, counts, indptr
+        return Counted.joined(parts)
 
-    def _weighed(self, keys: NDArray[np.uint64], counts: NDArray[np.int32], indptr: NDArray[np.int64]) -> Csr:
+    def _weighed(self, counted: Counted) -> Csr:
         from xmtc.kernels import words as kernel
 
         assert self._table is not None
-        indices, values, new_indptr = kernel.weigh(
-            keys, counts, indptr, *self._table, self.idf, self.settings.log_tf, self.settings.unit_length
-        )
-        matrix: Csr = csr_array((values, indices, new_indptr), shape=(len(indptr) - 1, len(self)))
+        indices, values, indptr = kernel.weigh(
+            counted.keys, counted.counts, counted.indptr, *self._table,
+            self.idf, self.settings.log_tf, self.settings.unit_length,
+        )  # fmt: skip
+        matrix: Csr = csr_array((values, indices, indptr), shape=(len(indptr) - 1, len(self)))
         matrix.has_sorted_indices = True
         return matrix
 
-    def _term_strings(self, texts: Strings, homes: NDArray[np.int64]) -> Strings:
-        """The terms as text, each read from a document that has it."""
+    def _term_strings(self, texts: Strings, counted: Counted, places: NDArray[np.int64]) -> Strings:
+        """The terms as text, each read from the document where it was counted first."""
         from xmtc.kernels import words as kernel
 
-        assert self._table is not None
         rules = self.settings.rules
-        fold = rules.fold_table()
-        pieces: list[Strings] = []
-        owners: list[NDArray[np.int64]] = []
+        homes = np.searchsorted(counted.indptr, places, "right") - 1
+        order = np.argsort(homes, kind="stable")
+        pieces = [Strings.of([])]
         for rows in _blocks(texts):
             block = rules.normalised(texts[rows])
-            starts, ends = kernel.locate_terms(
-                block.buffer, block.starts, block.ends, fold, rules.min_chars, *self.settings.ngrams,
-                *self._table, homes - rows.start,
-            )  # fmt: skip
-            here = np.flatnonzero(starts >= 0)
-            folded = kernel.folded_terms(block.buffer, starts[here], ends[here], fold, rules.min_chars)
+            here = order[slice(*np.searchsorted(homes[order], [rows.start, rows.stop]))]
+            starts = block.starts[homes[here] - rows.start]
+            spans = starts + counted.begins[places[here]], starts + counted.stops[places[here]]
+            folded = kernel.folded_terms(block.buffer, *spans, rules.fold_table(), rules.min_chars)
             pieces.append(Strings.from_offsets(*folded))
-            owners.append(here)
-        if not pieces:
-            return Strings.of([])
-        shifts = np.cumsum([0, *(len(piece.buffer) for piece in pieces)])
-        starts = np.concatenate([piece.starts + shift for piece, shift in zip(pieces, shifts, strict=False)])
-        ends = np.concatenate([piece.ends + shift for piece, shift in zip(pieces, shifts, strict=False)])
-        order = np.argsort(np.concatenate(owners))
-        return Strings(np.concatenate([piece.buffer for piece in pieces]), starts[order], ends[order])
+        shifts = np.cumsum([0, *(len(piece.buffer) for piece in pieces)])[:-1]
+        starts = np.concatenate([piece.starts + shift for piece, shift in zip(pieces, shifts, strict=True)])
+        ends = np.concatenate([piece.ends + shift for piece, shift in zip(pieces, shifts, strict=True)])
+        back = np.argsort(order)
+        return Strings(np.concatenate([piece.buffer for piece in pieces]), starts[back], ends[back])
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The fitted state, for storage; the settings are part of the model's configuration."""

@@ -74,7 +74,9 @@ def _text_entries(source: Source) -> Iterator[Entry]:
         try:
             row = np.array(parts[-dimensions:], np.bytes_).astype(np.float32)
         except ValueError as error:
-            raise BadInput(source.path, number, f"not a word and {dimensions} numbers", "is this a file of word vectors?") from error
+            raise BadInput(
+                source.path, number, f"not a word and {dimensions} numbers", "is this a file of word vectors?"
+            ) from error
         if not word or len(row) != dimensions or not np.isfinite(row).all():
             problem = f"not a word and {dimensions} finite numbers"
             raise BadInput(source.path, number, problem, "is this a file of word vectors?")

@@ -75,7 +75,7 @@ class WordRules:
         return Strings.from_offsets(*kernel.folded_terms(texts.buffer, *spans, self.fold_table(), self.min_chars))
 
     def normalised(self, texts: Strings) -> Strings:
-        """The texts in a form that the table folds rightly; those that are in it already, nearly all, are not copied."""
+        """The texts in a form that the table folds rightly; those in it already, nearly all, are not copied."""
         from xmtc.kernels import words as kernel
 
         found = np.flatnonzero(kernel.suspects(texts.buffer, texts.starts, texts.ends, self.fold_table()))

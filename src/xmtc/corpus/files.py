@@ -1,0 +1,213 @@
+"""Files as streams of lines: gzip or plain, BOM or not, CRLF or LF, a path or `-` for standard input."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from xmtc.errors import BadInput
+from xmtc.progress import progress
+
+BLOCK = 1 << 17
+BOM = b"\xef\xbb\xbf"
+UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+GZIP_MAGIC = b"\x1f\x8b"
+GZIP_WBITS = 31  # zlib's way of saying "with a gzip header and checksum"
+
+
+class BadLine(Exception):
+    """What is wrong with one line or document, and what to do; the reader adds the file and the line.
+
+    >>> BadLine("an empty label").problem
+    'an empty label'
+    """
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.remedy = remedy
+
+
+class Source:
+    """A file to read: its path for messages, its first bytes for detection, its content as lines."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = str(path)
+        self._peeked = b""
+        if self.path == "-":
+            return
+        if not Path(path).exists():
+            raise BadInput(path, None, "no such file", f"check the name; the current folder is {Path.cwd()}")
+        if Path(path).is_dir():
+            raise BadInput(path, None, "is a folder, a file was expected", "name a file in it")
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether this is standard input, which has no name, no neighbours and can be read only once."""
+        return self.path == "-"
+
+    @property
+    def suffix(self) -> str:
+        """The file's suffix without `.gz`, lower case: `.jsonl` for `docs.JSONL.gz`."""
+        return Path(Path(self.path).name.lower().removesuffix(".gz")).suffix
+
+    def head(self, size: int = 65536) -> bytes:
+        """The first bytes, decompressed, without a byte order mark."""
+        if self.is_stdin:
+            # What detection takes from standard input is kept, and given again when the content is read.
+            self._peeked = self._peeked or sys.stdin.buffer.read(size)
+            raw = self._peeked
+        else:
+            with self._open() as stream:
+                raw = stream.read(size)
+        if raw.startswith(GZIP_MAGIC):
+            try:
+                raw = zlib.decompressobj(GZIP_WBITS).decompress(raw, size)
+            except zlib.error as error:
+                raise self._damaged(str(error)) from error
+        return raw.removeprefix(BOM)
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """(line number from 1, line without its end); blank lines are left out but counted."""
+        for number, line in self.all_lines():
+            if line and not line.isspace():
+                yield number, line
+
+    def all_lines(self) -> Iterator[tuple[int, bytes]]:
+        """As `lines`, but blank lines are given too: for formats in which they are documents."""
+        for number, line in enumerate(self.raw_lines(), 1):
+            yield number, line[:-1] if line.endswith(b"\r") else line
+
+    def raw_lines(self) -> Iterator[bytes]:
+        """Every line without its newline but with the carriage return that may stand before it."""
+        return chain.from_iterable(self.batches())
+
+    def batches(self) -> Iterator[list[bytes]]:
+        """The raw lines, as many at a time as a block of the file has."""
+        unfinished: list[bytes] = []
+        for block in self.blocks():
+            lines = block.split(b"\n")
+            unfinished.append(lines[0])
+            if len(lines) > 1:
+                lines[0] = b"".join(unfinished)
+                unfinished = [lines.pop()]
+                yield lines
+        if last := b"".join(unfinished):
+            yield [last]
+
+    def blocks(self) -> Iterator[bytes]:
+        """The content in pieces, decompressed, without a byte order mark; a binary file is an error."""
+        first = True
+        for block in self._unzipped(self._chunks()):
+            if first and block:
+                self.refuse_binary(block)
+                yield block.removeprefix(BOM)
+                first = False
+            elif block:
+                yield block
+
+    def refuse_binary(self, head: bytes) -> None:
+        """Raise if the first bytes are not those of a text in UTF-8 or a kindred encoding."""
+        if head.startswith(UTF16_BOMS):
+            remedy = "convert the file: iconv -f utf-16 -t utf-8"
+            raise BadInput(self.path, 1, "this text is in UTF-16, UTF-8 was expected", remedy)
+        if b"\0" in head[:8192]:
+            raise BadInput(self.path, 1, "this is a binary file, not text", "give a file in one of the known formats")
+
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO]:
+        try:
+            stream = open(self.path, "rb")  # noqa: SIM115 - closed below, opened here so that only opening is caught
+        except OSError as error:
+            raise BadInput(self.path, None, f"cannot be read: {error.strerror}", "check its permissions") from error
+        with stream:
+            yield stream
+
+    def _chunks(self) -> Iterator[bytes]:
+        if self.is_stdin:
+            if self._peeked:
+                yield self._peeked
+            while chunk := sys.stdin.buffer.read(BLOCK):
+                yield chunk
+            return
+        with self._open() as stream, progress(f"reading {self.path}", Path(self.path).stat().st_size) as bar:
+            while chunk := stream.read(BLOCK):
+                yield chunk
+                bar.advance(len(chunk))
+
+    def _unzipped(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """The chunks as they are, or inflated; a gzip file may have several members, and zeros behind the last.
+
+        The gzip module does this in pieces of 8 kB, which takes a third longer.
+        """
+        first = next(chunks, b"")
+        if not first.startswith(GZIP_MAGIC):
+            yield first
+            yield from chunks
+            return
+        member = None
+        try:
+            for chunk in chain([first], chunks):
+                rest = chunk
+                while rest:
+                    member = member or zlib.decompressobj(GZIP_WBITS)
+                    yield member.decompress(rest)
+                    rest = member.unused_data.lstrip(b"\0")
+                    member = None if member.eof else member
+        except zlib.error as error:
+            raise self._damaged(str(error)) from error
+        if member is not None:
+            raise self._damaged("it ends before its time")
+
+    def _damaged(self, how: str) -> BadInput:
+        return BadInput(self.path, None, f"the gzip file is damaged: {how}", "make or fetch it again")
+
+
+def decode(line: bytes) -> str:
+    """The line as text; a BadLine that names the byte if it is not UTF-8."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"not UTF-8: byte 0x{line[error.start]:02x} at column {error.start + 1}"
+        raise BadLine(problem, "convert the file, e.g. `iconv -f latin1 -t utf-8`") from error
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """Write a file (gzip if it ends in .gz) beside its place and move it there only when all went well."""
+    target = Path(path)
+    if str(path) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if not target.parent.is_dir():
+        raise BadInput(path, None, "its folder does not exist", f"make it: mkdir -p {target.parent}")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        raw = open(partial, "wb")  # noqa: SIM115 - closed below, opened here so that only opening is caught
+    except OSError as error:
+        raise BadInput(path, None, f"cannot be written: {error.strerror}", "write to another place") from error
+    try:
+        with raw:
+            if target.name.endswith(".gz"):
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as zipped:
+                    yield cast(BinaryIO, zipped)
+            else:
+                yield raw
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_lines(path: str | Path, lines: Iterable[str]) -> None:
+    """Write a text file, a line for each item, through `replacing`."""
+    with replacing(path) as out:
+        for line in lines:
+            out.write(line.encode() + b"\n")

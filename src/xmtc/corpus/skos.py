@@ -1,0 +1,131 @@
+"""SKOS vocabularies (RDF/XML, Turtle, N-Triples, JSON-LD) as label sets; needs rdflib, and never the network.
+
+A concept's key is its URI. Its name is the prefLabel in the chosen language, else in a variety of it (en-GB for en),
+else without a language, else in English, else the first in the alphabet. Its alternatives are the altLabels of the
+chosen language, its description the definition or else the scopeNote, chosen as the name is. Its parents are what
+`broader`, or `narrower` the other way round, says. Deprecated concepts are left out, and so are links to concepts that
+the file does not have; both are counted on standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from xml.sax import SAXParseException
+
+from xmtc.corpus.files import Source
+from xmtc.corpus.labels import LabelSet
+from xmtc.errors import BadInput, MissingExtra, XmtcError
+
+SYNTAX = {".rdf": "xml", ".xml": "xml", ".ttl": "turtle", ".nt": "nt", ".jsonld": "json-ld"}
+
+
+def read_labels(path: str | Path, language: str = "en") -> LabelSet:
+    """Read the concepts of a vocabulary, sorted by URI."""
+    try:
+        from rdflib.namespace import OWL, RDF, SKOS
+    except ImportError as error:
+        raise MissingExtra("SKOS vocabularies", "skos") from error
+
+    language = language.lower()
+    graph = _graph(Source(path))
+    concepts = sorted(set(graph.subjects(RDF.type, SKOS.Concept)), key=str)
+    if not concepts:
+        raise BadInput(path, None, "there is no skos:Concept in it", "give a SKOS vocabulary")
+    kept = [c for c in concepts if str(graph.value(c, OWL.deprecated)).lower() not in ("true", "1")]
+    if not kept:
+        raise BadInput(path, None, "all its concepts are deprecated", "give a vocabulary in use")
+    known = set(kept)
+    links = {(c, above) for c, above in graph.subject_objects(SKOS.broader)}
+    links |= {(c, above) for above, c in graph.subject_objects(SKOS.narrower)}
+    parents: dict[Any, list[str]] = {concept: [] for concept in kept}
+    for concept, above in sorted(links):
+        if concept in known and above in known:
+            parents[concept].append(str(above))
+    _report(path, len(concepts) - len(kept), sum(not {*link} <= known for link in links))
+    try:
+        return LabelSet.of(
+            map(str, kept),
+            names=[_chosen(graph.objects(c, SKOS.prefLabel), language) for c in kept],
+            descriptions=[
+                _chosen(graph.objects(c, SKOS.definition), language)
+                or _chosen(graph.objects(c, SKOS.scopeNote), language)
+                for c in kept
+            ],
+            alternatives=[_alternatives(graph.objects(c, SKOS.altLabel), language) for c in kept],
+            parents=[parents[c] for c in kept],
+        )
+    except XmtcError as cycle:
+        raise BadInput(path, None, str(cycle), "correct skos:broader along this path") from cycle
+
+
+def _graph(source: Source) -> Any:
+    from rdflib import Graph
+
+    if source.suffix not in SYNTAX:
+        remedy = f"name it with one of the suffixes {', '.join(SYNTAX)}"
+        raise BadInput(source.path, None, "the suffix does not say which RDF syntax this is", remedy)
+    syntax = SYNTAX[source.suffix]
+    content = b"".join(source.blocks())
+    graph = Graph()
+    try:
+        if syntax == "json-ld":
+            _refuse_remote_context(source.path, json.loads(content))
+        graph.parse(data=content, format=syntax, publicID=Path(source.path).absolute().as_uri())
+    except XmtcError:
+        raise
+    except Exception as error:  # each of rdflib's parsers has errors of its own
+        line = error.getLineNumber() if isinstance(error, SAXParseException) else getattr(error, "lines", -1) + 1
+        first = str(error).strip().partition("\n")[0]
+        raise BadInput(source.path, line or None, f"not valid {syntax}: {first}", "mend the file") from error
+    return graph
+
+
+def _refuse_remote_context(path: str, value: Any) -> None:
+    """rdflib would fetch a context that is named by address, and nothing here may use the network."""
+    if isinstance(value, list):
+        for item in value:
+            _refuse_remote_context(path, item)
+    elif isinstance(value, dict):
+        context = value.get("@context")
+        for part in context if isinstance(context, list) else [context]:
+            if isinstance(part, str) or (isinstance(part, dict) and "@import" in part):
+                problem = f"its JSON-LD context is on the network ({part})"
+                raise BadInput(path, None, problem, "put the context into the file, or convert it to Turtle")
+        for item in value.values():
+            _refuse_remote_context(path, item)
+
+
+def _chosen(literals: Iterable[Any], language: str) -> str:
+    """The text in the best language, as the module's docstring says; empty if there is none."""
+
+    def rank(literal: Any) -> tuple[int, str]:
+        tag = _tag(literal)
+        order = (tag == language, _is(tag, language), tag == "", _is(tag, "en"), True)
+        return order.index(True), str(literal)
+
+    best = min(literals, key=rank, default=None)
+    return "" if best is None else str(best)
+
+
+def _alternatives(literals: Iterable[Any], language: str) -> list[str]:
+    # Label sets separate alternatives by line ends, so there can be none inside one.
+    return sorted(" ".join(str(literal).split()) for literal in literals if _is(_tag(literal), language))
+
+
+def _tag(literal: Any) -> str:
+    return (getattr(literal, "language", None) or "").lower()
+
+
+def _is(tag: str, language: str) -> bool:
+    return tag == language or tag.startswith(f"{language}-")
+
+
+def _report(path: str | Path, deprecated: int, outside: int) -> None:
+    if deprecated:
+        print(f"{path}: {deprecated:,} deprecated concepts left out", file=sys.stderr)
+    if outside:
+        print(f"{path}: {outside:,} broader links to concepts that are not in it left out", file=sys.stderr)

@@ -1,0 +1,149 @@
+"""A user's error is one clear line on standard error and exit code 2, and nothing is written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from xmtc.cli import main
+from xmtc.data import demo_folder
+from xmtc.errors import XmtcError
+
+DEMO = str(demo_folder())
+FILES = {
+    "broken.jsonl": b'{"text": "a", "labels": ["x"]}\n{"text": \n',
+    "nolabels.csv": b"text,tags\na,b\n",
+    "unlabelled.jsonl": b'{"text": "a", "labels": []}\n',
+    "empty.jsonl": b"",
+    "binary.jsonl": bytes(range(256)) * 10,
+    "delimiter.csv": b"text^labels\na^b\n",
+    "feature.txt": b"1 2 3\n0 1:x\n",
+    "negative.txt": b"0 -1:2\n",
+    "twice.txt": b"0 1:2 1:3\n",
+    "nan.txt": b"0 1:nan\n",
+    "what.docx": b"just words\n",
+    "orphan/labels.tsv": b"label\tparent\na\tnobody\n",
+    "orphan/train.jsonl": b'{"text": "a", "labels": ["a"]}\n',
+    "recipe.yaml": b"model: knn\nset: [1\n",
+    "odd.yaml": b"- knn\n",
+    "good.jsonl": b'{"text": "a ship", "labels": ["x"]}\n{"text": "a boat", "labels": ["y"]}\n',
+}
+TRAIN = ["--model", "knn", "--out", "out"]
+CASES: dict[str, tuple[Sequence[str], str]] = {
+    "broken line": (["train", "broken.jsonl", *TRAIN], "broken.jsonl:2: not JSON"),
+    "missing label column": (["train", "nolabels.csv", *TRAIN], "nolabels.csv:1: no column 'labels'"),
+    "no labels at all": (["train", "unlabelled.jsonl", *TRAIN], "unlabelled.jsonl: no document has a label"),
+    "empty file": (["train", "empty.jsonl", *TRAIN], "empty.jsonl: "),
+    "binary file": (["train", "binary.jsonl", *TRAIN], "binary.jsonl:1: this is a binary file"),
+    "wrong delimiter": (["train", "delimiter.csv", *TRAIN], "delimiter.csv:1: a wrong delimiter?"),
+    "parent does not exist": (["train", "orphan", *TRAIN], "orphan/labels.tsv:2: "),
+    "non-numeric feature": (["train", "feature.txt", *TRAIN], "feature.txt:2: feature '1' has the value 'x'"),
+    "negative feature": (["train", "negative.txt", *TRAIN], "negative.txt:1: "),
+    "duplicate feature": (["train", "twice.txt", *TRAIN], "twice.txt:1: "),
+    "NaN weight": (["train", "nan.txt", *TRAIN], "nan.txt:1: "),
+    "unknown format": (["train", "what.docx", *TRAIN], "what.docx:1: unknown format"),
+    "format that is none": (["train", "good.jsonl", *TRAIN, "--format", "docx"], "unknown format 'docx'"),
+    "no such file": (["train", "nothing.jsonl", *TRAIN], "nothing.jsonl: no such file"),
+    "no model named": (["train", "good.jsonl", "--out", "out"], "no model named"),
+    "unknown model": (["train", "good.jsonl", "--model", "knm", "--out", "out"], "did you mean 'knn'?"),
+    "unknown setting": (["train", "good.jsonl", *TRAIN, "--set", "neighbors=3"], "did you mean 'neighbours'?"),
+    "bad setting": (["train", "good.jsonl", *TRAIN, "--set", "neighbours=many"], "neighbours='many'"),
+    "setting without value": (["train", "good.jsonl", *TRAIN, "--set", "neighbours"], "key=value was expected"),
+    "setting not YAML": (["train", "good.jsonl", *TRAIN, "--set", "neighbours=[1"], "not YAML"),
+    "setting of a value": (["train", "good.jsonl", *TRAIN, "--set", "power=1", "--set", "power.x=1"], "not a group"),
+    "broken recipe": (["train", "good.jsonl", "--recipe", "recipe.yaml", "--out", "out"], "recipe.yaml:3: not YAML"),
+    "odd recipe": (["train", "good.jsonl", "--recipe", "odd.yaml", "--out", "out"], "odd.yaml: a recipe has"),
+    "missing recipe": (["train", "good.jsonl", "--recipe", "no.yaml", "--out", "out"], "no.yaml: no such recipe"),
+    "impossible split": (["train", "good.jsonl", *TRAIN, "--valid", "0.99"], "good.jsonl"),
+    "out is other things": (["train", "good.jsonl", "--model", "knn", "--out", "orphan"], "other things in it"),
+    "no such model": (["predict", "nowhere", "good.jsonl"], "nowhere: no such model folder"),
+    "not a model": (["evaluate", "orphan", "good.jsonl"], "not an xmtc model folder"),
+    "odd k": (["evaluate", "orphan", "good.jsonl", "--k", "1,x"], "whole numbers above 0"),
+    "odd part": (["convert", "good.jsonl", "x.csv", "--part", "dev"], "train or test was expected"),
+    "odd split": (
+        ["convert", "good.jsonl", "x", "--test", "0.5", "--split", "magic"],
+        "random, stratified or key:FIELD",
+    ),
+    "unknown key field": (["convert", "good.jsonl", "x", "--test", "0.5", "--split", "key:author"], "'author'"),
+    "unknown suffix": (["convert", "good.jsonl", "x.docx"], "the suffix says no format"),
+    "model that is none": (["models", "svm"], "no model 'svm'"),
+    "unknown command": (["trian"], "trian"),
+    "missing option": (["train", "good.jsonl"], "--out"),
+    "unknown option": (["models", "--fast"], "--fast"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, content in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_clear_line_and_exit_2(case: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words, sentence = CASES[case]
+    before = sorted(folder.rglob("*"))
+    code = main(list(words))
+    out, err = capsys.readouterr()
+    assert code == 2, err
+    assert out == ""
+    assert sentence in err
+    assert "Traceback" not in err
+    if err.startswith("error:"):  # the rest are typer's boxes for a mistyped command line
+        assert len(err.strip().splitlines()) == 1
+    assert sorted(folder.rglob("*")) == before, "something was written"
+
+
+def test_bad_lines_can_be_skipped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "broken.jsonl", *TRAIN, "--skip-bad"]) == 0
+    assert "1 bad lines skipped" in capsys.readouterr().err.replace("1 bad line skipped", "1 bad lines skipped")
+
+
+@pytest.mark.parametrize("place", [0, 1, 5])
+def test_debug_shows_the_trace(folder: Path, place: int) -> None:
+    words = ["train", "broken.jsonl", *TRAIN]
+    words.insert(place, "--debug")
+    with pytest.raises(XmtcError, match="not JSON"):
+        main(words)
+
+
+def test_unwritable_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "good.jsonl", "missing/folder/x.csv"]) == 2
+    assert "missing/folder" in capsys.readouterr().err
+
+
+def test_extra_file_in_a_model_is_a_one_line_warning(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "good.jsonl", *TRAIN]) == 0
+    (folder / "out" / "notes.txt").write_text("mine")
+    capsys.readouterr()
+    assert main(["predict", "out", "good.jsonl"]) == 0
+    assert capsys.readouterr().err.strip().endswith("never read: notes.txt")
+
+
+def test_ctrl_c_is_quiet_and_leaves_nothing(tmp_path: Path) -> None:
+    """A real interrupt while the command waits for its standard input."""
+    process = subprocess.Popen(
+        [str(Path(sys.executable).with_name("xmtc")), "train", "-", "--model", "knn", "--out", str(tmp_path / "m")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin is not None
+    process.stdin.write(b'{"text": "a", "labels": ["x"]}\n' * 5000)
+    process.stdin.flush()
+    deadline = time.monotonic() + 20
+    while "pipe" not in Path(f"/proc/{process.pid}/wchan").read_text() and time.monotonic() < deadline:
+        os.sched_yield()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err.decode().strip().splitlines()[-1] == "stopped"
+    assert list(tmp_path.iterdir()) == []

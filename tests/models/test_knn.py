@@ -1,0 +1,111 @@
+"""`knn` beside the contract: features as input, what an explanation adds up to, settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from xmtc.corpus.corpus import Corpus, label_matrix
+from xmtc.corpus.labels import LabelSet
+from xmtc.errors import ConfigError, OutOfMemory, XmtcError
+from xmtc.models import base
+from xmtc.models.catalogue import load, make
+from xmtc.models.knn import NearestNeighbours, unit_rows
+
+TEXTS = ["ship sail wave", "ship harbour", "bread oven", "bread butter knife", "wave storm"]
+TAGS = [["sea"], ["sea", "town"], ["kitchen"], ["kitchen"], ["sea", "sky"]]
+
+
+def features_only(corpus: Corpus, rng: np.random.Generator) -> Corpus:
+    features = csr_array(rng.integers(0, 3, (len(corpus), 9)).astype(np.float32))
+    return replace(corpus, features=features, texts=None)
+
+
+def test_scores_are_shares_of_votes() -> None:
+    corpus = Corpus.of(TEXTS, TAGS)
+    model = NearestNeighbours(neighbours=2, power=2.0).fit(corpus)
+    top = model.predict(["ship wave"], k=5)
+    vectors = model._vectors(corpus)
+    similarity = (vectors @ model._vectors(Corpus.of(["ship wave"])).T).toarray().ravel()
+    near = np.argsort(-similarity)[:2]
+    weights = similarity[near] ** 2
+    expected: dict[str, float] = {}
+    for row, weight in zip(near.tolist(), weights.tolist(), strict=True):
+        for tag in TAGS[row]:
+            expected[tag] = expected.get(tag, 0) + weight / weights.sum()
+    assert dict(top.names()[0]) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0, 3.5])
+def test_words_of_an_explanation_add_up_to_the_score(power: float) -> None:
+    model = NearestNeighbours(neighbours=4, power=power).fit(Corpus.of(TEXTS, TAGS))
+    for label in ("sea", "town", "kitchen"):
+        why = model.explain("ship wave bread", label)
+        assert sum(weight for _, weight in why.words) == pytest.approx(why.score, abs=1e-5)
+    assert model.explain("ship wave bread", "sea").words[0][0] in ("ship", "wave")
+    assert "none of" in model.explain("oven", "sky").evidence[0]
+
+
+def test_features_as_input(tmp_path: Path) -> None:
+    corpus = features_only(Corpus.of(TEXTS, TAGS), np.random.default_rng(0))
+    model = NearestNeighbours(neighbours=1).fit(corpus)
+    assert [row[0] for row in model.predict(corpus, k=1).ids.tolist()] == [corpus.labels_of(row)[0] for row in range(5)]
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(corpus).ids, model.predict(corpus).ids)
+    with pytest.raises(XmtcError, match="trained on features"):
+        model.predict(["ship"])
+    with pytest.raises(XmtcError, match="features without words"):
+        model.explain("ship", "sea")
+
+
+def test_texts_model_refuses_features() -> None:
+    corpus = Corpus.of(TEXTS, TAGS)
+    model = NearestNeighbours().fit(corpus)
+    with pytest.raises(XmtcError, match="trained on texts"):
+        model.predict(features_only(corpus, np.random.default_rng(0)))
+
+
+def test_neither_text_nor_features() -> None:
+    empty = Corpus(label_matrix([0], np.array([0, 1]), 1), LabelSet.of(["a"]))
+    with pytest.raises(XmtcError, match="needs features or text"):
+        NearestNeighbours().fit(empty)
+
+
+def test_unit_rows() -> None:
+    matrix = csr_array(np.array([[3, 4], [0, 0], [0, 5]], np.float32))
+    np.testing.assert_allclose(unit_rows(matrix).toarray(), np.array([[0.6, 0.8], [0, 0], [0, 1]]))
+
+
+def test_settings_reach_the_tf_idf() -> None:
+    model = make("knn", tfidf={"ngrams": [1, 2], "min_df": 2}).fit(Corpus.of(TEXTS, TAGS))
+    assert isinstance(model, NearestNeighbours)
+    assert model.tfidf_ is not None
+    assert set(model.tfidf_.terms) == {"ship", "wave", "bread"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"neighbours": 0}, "neighbours=0"),
+        ({"power": -1}, "power=-1"),
+        ({"tfidf": {"ngram": [1, 2]}}, r"tfidf\.ngram"),
+        ({"tfidf": {"idf": "steep"}}, r"tfidf\.idf='steep'"),
+    ],
+)
+def test_impossible_settings_are_named(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        make("knn", **settings)
+
+
+def test_refuses_what_cannot_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "available_memory", lambda: 10)
+    with pytest.raises(OutOfMemory, match=r"needs about .* GiB of memory"):
+        NearestNeighbours().fit(Corpus.of(TEXTS, TAGS))
+
+
+def test_available_memory_is_plausible() -> None:
+    assert 50 << 20 < base.available_memory() < 1 << 50
