@@ -130,9 +130,10 @@ def suspects(buffer: Any, starts: Ints, ends: Ints, fold: Any) -> NDArray[np.boo
 
 
 @numba.njit(inline="always")
-def _slot(table: Any, key: Any) -> Any:
-    # Where the key is, or the empty slot for it; keys are well mixed, so their low bits are the address.
-    mask = np.uint64(len(table) - 1)
+def _slot(table: Any, room: int, key: Any) -> Any:
+    # Where the key is among the first `room` slots, or the empty slot for it; the address is a key's low bits, which
+    # are well mixed.
+    mask = np.uint64(room - 1)
     slot = key & mask
     while table[slot] != np.uint64(0) and table[slot] != key:
         slot = (slot + np.uint64(1)) & mask
@@ -188,7 +189,7 @@ def count_terms(
             for size in range(shortest, longest + 1):
                 for first in range(found - size + 1):
                     key = _gram_key(words, first, size)
-                    slot = _slot(table[:room], key)
+                    slot = _slot(table, room, key)
                     if table[slot] == key:
                         all_counts[base + places[slot]] += 1
                         continue
@@ -228,7 +229,7 @@ def document_frequencies(keys: Keys) -> tuple[Keys, Ints, Ints]:
     count = 0
     for place in range(len(keys)):
         key = keys[place]
-        slot = _slot(table, key)
+        slot = _slot(table, len(table), key)
         if table[slot] == key:
             frequency[places[slot]] += 1
             continue
@@ -240,10 +241,10 @@ def document_frequencies(keys: Keys) -> tuple[Keys, Ints, Ints]:
             table = np.zeros(capacity * 2, np.uint64)
             places = np.zeros(capacity * 2, np.int64)
             for old in range(count):
-                slot = _slot(table, distinct[old])
+                slot = _slot(table, len(table), distinct[old])
                 table[slot] = distinct[old]
                 places[slot] = old
-            slot = _slot(table, key)
+            slot = _slot(table, len(table), key)
         table[slot] = key
         places[slot] = count
         distinct[count] = key
@@ -262,7 +263,7 @@ def make_table(keys: Keys) -> tuple[Keys, NDArray[np.int32]]:
     table = np.zeros(size, np.uint64)
     ids = np.full(size, -1, np.int32)
     for at in range(len(keys)):
-        slot = _slot(table, keys[at])
+        slot = _slot(table, len(table), keys[at])
         table[slot] = keys[at]
         ids[slot] = at
     return table, ids
@@ -286,7 +287,7 @@ def weigh(
     for text in numba.prange(texts):
         known = 0
         for place in range(indptr[text], indptr[text + 1]):
-            ids[place] = table_ids[_slot(table, keys[place])]
+            ids[place] = table_ids[_slot(table, len(table), keys[place])]
             known += ids[place] >= 0
         new_indptr[text + 1] = known
     for text in range(texts):
