@@ -1,0 +1,248 @@
+"""Make the parts of the documentation that the code knows best; `--check` only says whether they are up to date.
+
+    python tools/make_docs.py [--check]
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. The rest of a page is written by hand.
+The picture docs/report.png is not made here, since that takes a browser: `python tools/make_docs.py --report FILE`
+writes the page of which it is a picture (1180 x 1380 pixels).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+import xmtc
+from xmtc.cli.demo import SHOWN
+from xmtc.data import demo_folder
+from xmtc.models.base import ModelConfig
+from xmtc.models.catalogue import CATALOGUE, make, model_class
+
+ROOT = Path(__file__).resolve().parent.parent
+PART = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(?P<end><!-- end -->)", re.DOTALL)
+NUMBER = r"-?\d+\.\d+"
+
+
+def main() -> int:
+    """Write the pages anew, or check them; 1 if a check finds an old one."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a page is out of date")
+    parser.add_argument("--report", type=Path, help="write the report page of the demo, for the picture, and stop")
+    options = parser.parse_args()
+    if options.report:
+        write_demo_report(options.report.resolve())
+        return 0
+    old = 0
+    for page, is_old, content in pages():
+        name = page.relative_to(ROOT)
+        if not is_old:
+            print(f"{name}: up to date")
+        elif options.check:
+            print(f"{name}: out of date; run `make docs`", file=sys.stderr)
+            old += 1
+        else:
+            page.write_text(content, "utf-8")
+            print(f"{name}: written")
+    return int(old > 0)
+
+
+def pages() -> Iterator[tuple[Path, bool, str]]:
+    """(page, whether it is out of date, content as it should be) of every page that has generated parts."""
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = page.read_text("utf-8")
+        content, old = "", False
+        at = 0
+        for part in PART.finditer(text):
+            body = f"\n{PARTS[part['name']]()}\n\n"
+            # Of all generated parts only the demo's has measured numbers in it.
+            old |= not alike(body, part["body"]) if part["name"] == "demo" else body != part["body"]
+            content += text[at : part.start()] + part["begin"] + body + part["end"]
+            at = part.end()
+        if at:
+            yield page, old, content + text[at:]
+
+
+def alike(expected: str, found: str) -> bool:
+    """Whether two texts are the same, but for white space and the last digit of decimals.
+
+    Another processor may round a sum differently. In `expected`, three dots stand for anything.
+
+    >>> alike("P@1 83.00 of ... documents", "P@1  83.01 of 400 documents")
+    True
+    >>> alike("P@1 83.00", "P@1 83.10"), alike("3 documents", "4 documents")
+    (False, False)
+    """
+    expected, found = _squeezed(expected), _squeezed(found)
+    pieces = re.split(rf"({NUMBER}|\.\.\.)", expected)
+    pattern = "".join(
+        ".*?" if piece == "..." else f"({NUMBER})" if re.fullmatch(NUMBER, piece) else re.escape(piece)
+        for piece in pieces
+    )
+    match = re.fullmatch(pattern, found, re.DOTALL)
+    if match is None:
+        return False
+    wanted = [piece for piece in pieces if re.fullmatch(NUMBER, piece)]
+    return all(
+        abs(float(a) - float(b)) < 1.5 * 10.0 ** -len(a.partition(".")[2])
+        for a, b in zip(wanted, match.groups(), strict=True)
+    )
+
+
+def _squeezed(text: str) -> str:
+    return "\n".join(" ".join(line.split()) for line in text.strip().splitlines() if line.strip())
+
+
+def model_table() -> str:
+    """What each model can do."""
+    rows = []
+    for name in CATALOGUE:
+        can = model_class(name).capabilities
+        inputs = " or ".join(sorted(can.input, reverse=True))
+        rows.append((f"`{name}`", can.summary, inputs, can.score.value, _yes(can.explain), _yes(can.partial_fit)))
+    return table(("model", "what it does", "input", "scores", "explains", "learns further"), rows)
+
+
+def hyper_parameters() -> str:
+    """For each model a table of its hyper-parameters."""
+    sections = []
+    for name in CATALOGUE:
+        config = make(name).config
+        # A model without hyper-parameters of its own is described by what it does.
+        own = type(config).__doc__ if type(config) is not ModelConfig else model_class(name).__doc__
+        words = " ".join((own or "").strip().partition("\n\n")[0].split())
+        rows = list(settings(config, type(config).model_json_schema()))
+        sections.append(f"### `{name}`\n\n{words}\n\n{table(('hyper-parameter', 'default', 'may be'), rows)}")
+    return "\n\n".join(sections)
+
+
+def settings(config: BaseModel, schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """(key, default, what it may be) of each hyper-parameter, groups as `group.key`."""
+    kinds = schema.get("$defs", {})
+    for key in type(config).model_fields:
+        value, facts = getattr(config, key), schema["properties"][key]
+        if isinstance(value, BaseModel):
+            inner = type(value).model_json_schema()
+            yield from settings(value, {"$defs": kinds, **inner}, f"{prefix}{key}.")
+        else:
+            shown = yaml.safe_dump(list(value) if isinstance(value, tuple) else value, default_flow_style=True)
+            yield f"`{prefix}{key}`", f"`{shown.partition(chr(10))[0]}`", kind(facts)
+
+
+def kind(facts: dict[str, Any]) -> str:
+    """What a value may be, in words, from its JSON schema.
+
+    >>> kind({"type": "integer", "exclusiveMinimum": 0}), kind({"enum": ["a", "b"], "type": "string"})
+    ('whole number, above 0', '`a` or `b`')
+    >>> kind({"anyOf": [{"type": "integer"}, {"type": "null"}]})
+    'whole number, or `null`'
+    """
+    if "anyOf" in facts:
+        return ", or ".join(map(kind, facts["anyOf"]))
+    if "enum" in facts:
+        return " or ".join(f"`{value}`" for value in facts["enum"])
+    if facts.get("type") == "array" and "prefixItems" in facts:
+        kinds = list(dict.fromkeys(map(kind, facts["prefixItems"])))
+        return f"a list of {len(facts['prefixItems'])}, each a {' or '.join(kinds)}"
+    names = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "`null`"}
+    limits = {"exclusiveMinimum": "above", "minimum": "at least", "exclusiveMaximum": "below", "maximum": "at most"}
+    words = [names.get(facts.get("type", ""), facts.get("type", "anything"))]
+    words += [f"{limit} {facts[key]:g}" for key, limit in limits.items() if key in facts]
+    return ", ".join(words)
+
+
+def recipe_table() -> str:
+    """The recipes that the repository has."""
+    rows = []
+    for path in sorted((ROOT / "recipes").glob("*/*.yaml")):
+        recipe = yaml.safe_load(path.read_text("utf-8"))
+        name = path.relative_to(ROOT).as_posix()
+        rows.append(
+            (f"[`{name}`](../{name})", f"`{recipe['model']}`", ", ".join(flat(recipe["set"])) or "the defaults")
+        )
+    return table(("recipe", "model", "settings"), rows)
+
+
+def flat(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """Settings as `group.key=value`.
+
+    >>> list(flat({"power": 2.0, "tfidf": {"min_df": 3}}))
+    ['`power=2.0`', '`tfidf.min_df=3`']
+    """
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"`{prefix}{key}={value}`"
+
+
+def demo_table() -> str:
+    """What `xmtc demo` shows: the first labels of some test documents, marked right or wrong."""
+    train, test = xmtc.read(demo_folder(), part="train"), xmtc.read(demo_folder(), part="test")
+    test = test.with_labels(train.labels)
+    assert test.texts is not None
+    model = make("knn").fit(train)
+    rows = []
+    for row in [row for row in range(len(test)) if test.id(row) in SHOWN]:
+        top = model.predict(test[[row]], k=4)
+        truth = set(test.labels_of(row))
+        found = zip(top.ids[0].tolist(), top.scores[0].tolist(), strict=True)
+        marked = [
+            f"{'**' if at in truth else '~~'}{top.labels.path(at)}{'**' if at in truth else '~~'} {score:.2f}"
+            for at, score in found
+        ]
+        rows.append((f"`{test.id(row)}`", test.texts[row].partition(". ")[0], ", ".join(marked)))
+    return table(("package", "its description begins", "predicted tags"), rows)
+
+
+def example_source() -> str:
+    """The small model of examples/, as a block."""
+    return f"```python\n{(ROOT / 'examples' / 'centroid_model.py').read_text('utf-8').rstrip()}\n```"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "models": model_table,
+    "hyper-parameters": hyper_parameters,
+    "recipes": recipe_table,
+    "demo": demo_table,
+    "centroid": example_source,
+}
+
+
+def table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _yes(can: bool) -> str:
+    return "yes" if can else "no"
+
+
+def write_demo_report(path: Path) -> None:
+    """The report page of `knn` on the demo corpus; read by a short name, since the page shows it."""
+    from xmtc.evaluation.report import write_report
+
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as scratch:
+        for part in demo_folder().iterdir():
+            (Path(scratch) / part.name).write_bytes(part.read_bytes())
+        os.chdir(scratch)
+        try:
+            test = xmtc.read("test.jsonl.gz")
+            model = make("knn").fit(xmtc.read("train.jsonl.gz"))
+            write_report(xmtc.evaluate(model, test), path, title="knn on Debian packages")
+        finally:
+            os.chdir(before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
