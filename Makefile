@@ -11,7 +11,7 @@ help:
 	@echo "make test   run all tests"
 	@echo "make check  formatting, lint, types, the rule which room imports which"
 	@echo "make bench  our speed beside others' (DATA=$(DATA))"
-	@echo "make docs   build the documentation's pages from what the code makes"
+	@echo "make docs   renew the tables in README and docs that the code makes"
 
 $(STAMP): pyproject.toml constraints.txt
 	@echo "==> setting up $(VENV) with $(PYTHON) (a minute or two, once)"
@@ -30,8 +30,8 @@ test: $(STAMP)
 
 check: $(STAMP)
 	@echo "==> formatting and lint"
-	@$(BIN)/ruff format --check src tests benchmarks tools
-	@$(BIN)/ruff check src tests benchmarks tools
+	@$(BIN)/ruff format --check src tests benchmarks tools examples
+	@$(BIN)/ruff check src tests benchmarks tools examples
 	@echo "==> types"
 	@$(BIN)/mypy
 	@echo "==> rooms"
@@ -47,7 +47,7 @@ bench: $(STAMP)
 	@$(BIN)/python benchmarks/knn.py --data $(DATA)
 
 docs: $(STAMP)
-	@echo "==> docs: the models table and the picture of the README, made by the code"
+	@echo "==> docs: the tables that the code makes"
 	@$(BIN)/python tools/make_docs.py
 
 clean:

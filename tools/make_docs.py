@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel
 
 import xmtc
 from xmtc.cli.demo import SHOWN
+from xmtc.cli.models import settings
 from xmtc.data import demo_folder
 from xmtc.models.base import ModelConfig
 from xmtc.models.catalogue import CATALOGUE, make, model_class
@@ -119,44 +119,9 @@ def hyper_parameters() -> str:
         # A model without hyper-parameters of its own is described by what it does.
         own = type(config).__doc__ if type(config) is not ModelConfig else model_class(name).__doc__
         words = " ".join((own or "").strip().partition("\n\n")[0].split())
-        rows = list(settings(config, type(config).model_json_schema()))
+        rows = [(f"`{key}`", f"`{default}`", kind) for key, default, kind in settings(config)]
         sections.append(f"### `{name}`\n\n{words}\n\n{table(('hyper-parameter', 'default', 'may be'), rows)}")
     return "\n\n".join(sections)
-
-
-def settings(config: BaseModel, schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """(key, default, what it may be) of each hyper-parameter, groups as `group.key`."""
-    kinds = schema.get("$defs", {})
-    for key in type(config).model_fields:
-        value, facts = getattr(config, key), schema["properties"][key]
-        if isinstance(value, BaseModel):
-            inner = type(value).model_json_schema()
-            yield from settings(value, {"$defs": kinds, **inner}, f"{prefix}{key}.")
-        else:
-            shown = yaml.safe_dump(list(value) if isinstance(value, tuple) else value, default_flow_style=True)
-            yield f"`{prefix}{key}`", f"`{shown.partition(chr(10))[0]}`", kind(facts)
-
-
-def kind(facts: dict[str, Any]) -> str:
-    """What a value may be, in words, from its JSON schema.
-
-    >>> kind({"type": "integer", "exclusiveMinimum": 0}), kind({"enum": ["a", "b"], "type": "string"})
-    ('whole number, above 0', '`a` or `b`')
-    >>> kind({"anyOf": [{"type": "integer"}, {"type": "null"}]})
-    'whole number, or `null`'
-    """
-    if "anyOf" in facts:
-        return ", or ".join(map(kind, facts["anyOf"]))
-    if "enum" in facts:
-        return " or ".join(f"`{value}`" for value in facts["enum"])
-    if facts.get("type") == "array" and "prefixItems" in facts:
-        kinds = list(dict.fromkeys(map(kind, facts["prefixItems"])))
-        return f"a list of {len(facts['prefixItems'])}, each a {' or '.join(kinds)}"
-    names = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "`null`"}
-    limits = {"exclusiveMinimum": "above", "minimum": "at least", "exclusiveMaximum": "below", "maximum": "at most"}
-    words = [names.get(facts.get("type", ""), facts.get("type", "anything"))]
-    words += [f"{limit} {facts[key]:g}" for key, limit in limits.items() if key in facts]
-    return ", ".join(words)
 
 
 def recipe_table() -> str:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.sparse import make_csr
 from xmtc.corpus.strings import Rows, row_index
+from xmtc.errors import XmtcError
 
 
 class ScoreKind(StrEnum):
@@ -88,6 +89,8 @@ class Predictions:
     def threshold(self, at: float | NDArray[np.floating[Any]]) -> Predictions:
         """Keep only labels that score at least `at`: one number, or one for each label id."""
         bar = np.asarray(at, np.float32)
+        if np.isnan(bar).any():
+            raise XmtcError("a threshold that is not a number (NaN) would drop every label")
         needed = bar[np.maximum(self.ids, 0)] if bar.ndim else bar
         keep = (self.ids >= 0) & (self.scores >= needed)
         # Kept entries move to the front: a stable sort on "dropped" leaves their order as it is.
@@ -100,7 +103,7 @@ class Predictions:
         """Documents x labels, holding the scores of the listed labels (also those that are zero)."""
         present = self.ids >= 0
         indptr = np.concatenate([[0], np.cumsum(present.sum(1))])
-        matrix: Csr = csr_array((self.scores[present], self.ids[present], indptr), shape=(len(self), len(self.labels)))
+        matrix = make_csr(self.scores[present], self.ids[present], indptr, (len(self), len(self.labels)))
         matrix.sort_indices()
         return matrix
 

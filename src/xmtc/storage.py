@@ -10,13 +10,17 @@ A folder is written beside its place and renamed into it, so that a crash, a ful
 
 from __future__ import annotations
 
+import errno
+import glob
 import hashlib
 import json
 import os
 import shutil
+import stat
+import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -24,15 +28,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from xmtc.corpus.labels import Csr, LabelSet
-from xmtc.errors import BadModelFolder
+from xmtc.corpus.sparse import checked_csr
+from xmtc.errors import BadModelFolder, XmtcError
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 LIBRARIES = ("xmtc", "numpy", "scipy", "numba", "tokenizers", "safetensors", "torch", "transformers")
-HEADER_LIMIT = 100 << 20
+MANIFEST_LIMIT = HEADER_LIMIT = 100 << 20
+ATTEMPTS = 10
+LEFTOVER_SECONDS = 3600
+MANIFEST_TYPES = {"kind": str, "config": dict, "training": dict, "metrics": dict, "libraries": dict, "created": str}
 DTYPES = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "U32": np.uint32,
     "I32": np.int32, "U64": np.uint64, "I64": np.int64, "F16": np.float16, "F32": np.float32, "F64": np.float64,
@@ -47,11 +54,14 @@ class FolderWriter:
 
     def arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write named arrays as NAME.safetensors."""
+        from safetensors import SafetensorError
         from safetensors.numpy import save_file
 
-        save_file(
-            {key: np.ascontiguousarray(value) for key, value in arrays.items()}, self._path(f"{name}.safetensors")
-        )
+        contiguous = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
+        try:
+            save_file(contiguous, self._path(f"{name}.safetensors"))
+        except SafetensorError as error:  # its way of saying that the disk is full
+            raise OSError(str(error)) from error
 
     def matrix(self, name: str, matrix: Csr) -> None:
         """Write a CSR matrix as NAME.safetensors."""
@@ -81,13 +91,13 @@ def writing(path: str | Path, kind: str, config: Mapping[str, Any], about: Mappi
     """Write a model folder; it appears at `path` only when the block ends well, and replaces an older model there.
 
     `config` are the hyper-parameters that make the model again, `about` is anything worth knowing (training, metrics).
+    If several processes write to the same path at once, each writes a whole folder and the last one's stays.
     """
-    target = Path(path).absolute()
-    _refuse_foreign(target)
+    target = check_target(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    old = target.with_name(f".{target.name}.{os.getpid()}.old")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(target)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         yield FolderWriter(partial)
@@ -102,20 +112,115 @@ def writing(path: str | Path, kind: str, config: Mapping[str, Any], about: Mappi
             "files": files,
         }
         manifest["checksum"] = _checksum(manifest)
-        (partial / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1), "utf-8")
+        text = json.dumps(manifest, ensure_ascii=False, indent=1)
+        # The name of a corpus file need not be Unicode; the escape for such a byte is JSON's own.
+        (partial / MANIFEST).write_bytes(text.encode("utf-8", "backslashreplace"))
+        usual = stat.S_IMODE((partial / MANIFEST).stat().st_mode)
         for file in partial.iterdir():
+            file.chmod(usual)  # safetensors makes files that only their owner may read, which a server often is not
             with open(file, "rb") as stream:
                 os.fsync(stream.fileno())
-        if target.exists():
-            target.rename(old)
-        partial.rename(target)
+        _put_in_place(partial, target)
     except OSError as error:
         reason = error.strerror or str(error)
         raise BadModelFolder(f"{path}: cannot write the model: {reason}; what was there before is untouched") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        if old.exists() and target.exists():
+
+
+def check_target(path: str | Path) -> Path:
+    """Where a model folder for this path is to be written; BadModelFolder if that cannot be or would destroy something.
+
+    Training asks this before it begins: hours later would be too late. A link is followed, so that what it points to
+    is replaced.
+    """
+    if not str(path) or "\0" in str(path):
+        raise BadModelFolder(f"{str(path)!r}: this is no name for a folder")
+    target = Path(path).resolve()
+    is_folder = True  # unless there is something else
+    if target.is_dir() and Path.cwd().is_relative_to(target):
+        # Replacing it would pull the floor from under the user's shell; this is also the case of "/".
+        raise BadModelFolder(f"{path}: the current folder or one above it cannot become a model; name a folder in it")
+    if target.is_dir() and os.path.ismount(target):
+        raise BadModelFolder(f"{path}: a mounted disk or volume cannot be replaced; name a folder in it")
+    # Looked at again, because another process may be replacing its model there just now.
+    if all(_holds_other_things(target) for _ in range(ATTEMPTS)):
+        raise BadModelFolder(f"{path}: a folder with other things in it; give the name of a new or a model folder")
+    with suppress(FileNotFoundError, NotADirectoryError):
+        is_folder = stat.S_ISDIR(target.stat().st_mode)
+    if not is_folder:
+        raise BadModelFolder(f"{path}: there is a file of this name; give the name of a folder")
+    there = next(folder for folder in target.parents if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise BadModelFolder(f"{path}: cannot write the model: {there} is no folder that you may write into")
+    return target
+
+
+def _holds_other_things(folder: Path) -> bool:
+    try:
+        names = {file.name for file in folder.iterdir()}
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return bool(names) and MANIFEST not in names
+
+
+def _put_in_place(partial: Path, target: Path) -> None:
+    """Rename `partial` to `target`; a folder that is there is first moved aside, and comes back if anything fails."""
+    old = target.with_name(f".{target.name}.{os.getpid()}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    try:
+        for attempt in range(ATTEMPTS):
+            with suppress(FileNotFoundError):
+                target.rename(old)
+            try:
+                partial.rename(target)
+                break
+            except OSError as error:
+                # Another process has put its folder there between our two steps: once more.
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or attempt == ATTEMPTS - 1:
+                    raise
+                shutil.rmtree(old, ignore_errors=True)
+        _sync_folder(target.parent)
+    except BaseException:
+        # This fails if another process has put its folder there meanwhile; then the old one is of no more use.
+        with suppress(OSError):
+            old.rename(target)
+        if target.exists():
             shutil.rmtree(old, ignore_errors=True)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the renaming itself written to the disk, where the system can do that."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove what killed processes left beside the target: half-written folders, and old ones that were replaced."""
+    for folder in target.parent.glob(f".{glob.escape(target.name)}.*.*"):
+        _, process, kind = folder.name.rsplit(".", 2)
+        stale = kind == "part" or (kind == "old" and target.exists())
+        if not stale or not process.isdecimal() or _runs(int(process)):
+            continue
+        # The process may be one of another machine that shares the disk.
+        if time.time() - folder.stat().st_mtime > LEFTOVER_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 class FolderReader:
@@ -134,35 +239,59 @@ class FolderReader:
         """The arrays of NAME.safetensors, memory-mapped and read-only."""
         return _mapped(self._path(f"{name}.safetensors"))
 
-    def matrix(self, name: str) -> Csr:
-        """The CSR matrix NAME; its arrays are memory-mapped."""
-        arrays = self.arrays(name)
-        try:
-            matrix: Csr = csr_array(
-                (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"].tolist()), copy=False
-            )
-            matrix.check_format(full_check=True)
-        except (KeyError, ValueError) as error:
-            raise BadModelFolder(f"{self.folder}: {name}.safetensors is no sparse matrix: {error}") from error
-        return matrix
+    def matrix(self, name: str, shape: tuple[int | None, int | None] = (None, None)) -> Csr:
+        """The CSR matrix NAME, float32; its arrays are memory-mapped. A size that is given must be right."""
+        with self.building(name):
+            arrays = self.arrays(name)
+            rows, columns = map(int, arrays["shape"])
+            if arrays["data"].dtype != np.float32:
+                raise ValueError(f"its numbers are of the type {arrays['data'].dtype}")
+            if shape[0] not in (None, rows) or shape[1] not in (None, columns):
+                raise ValueError(f"its shape is {rows, columns}, not {shape}")
+            return checked_csr(arrays["data"], arrays["indices"], arrays["indptr"], (rows, columns))
 
     def labels(self) -> LabelSet:
         """The label set."""
-        try:
+        with self.building("labels"):
             return LabelSet.from_arrays(self.arrays("labels"))
-        except KeyError as error:
-            raise BadModelFolder(f"{self.folder}: labels.safetensors lacks {error}") from error
+
+    @contextmanager
+    def building(self, name: str) -> Iterator[None]:
+        """Make something of the arrays of NAME.safetensors; what does not fit becomes a BadModelFolder error.
+
+        Checksums find accidents. A file that was made wrong, or made to do harm, must not reach a compiled loop either,
+        so whoever makes an object of stored arrays checks them and raises KeyError or ValueError.
+        """
+        try:
+            yield
+        except (KeyError, ValueError, TypeError, OverflowError, IndexError) as error:
+            what = f"lacks {error}" if isinstance(error, KeyError) else f"is damaged: {error}"
+            raise BadModelFolder(f"{self.folder}: {name}.safetensors {what}; restore it from a copy") from error
+        except XmtcError as error:
+            if isinstance(error, BadModelFolder):
+                raise
+            raise BadModelFolder(f"{self.folder}: {name}.safetensors is damaged: {error}") from error
 
     def json(self, name: str) -> Any:
         """The JSON data of NAME.json."""
-        return json.loads(self.text(f"{name}.json"))
+        try:
+            return json.loads(self.text(f"{name}.json"))
+        except (ValueError, RecursionError) as error:
+            raise BadModelFolder(f"{self.folder / name}.json: not JSON: {error}; restore it from a copy") from error
 
     def text(self, file_name: str) -> str:
         """The content of a text file."""
-        return self._path(file_name).read_text("utf-8")
+        try:
+            return self._path(file_name).read_text("utf-8")
+        except ValueError as error:
+            raise BadModelFolder(f"{self.folder / file_name}: not UTF-8: {error}; restore it from a copy") from error
+
+    def has(self, file_name: str) -> bool:
+        """Whether the model has a part of this name."""
+        return file_name in self.manifest["files"]
 
     def _path(self, file_name: str) -> Path:
-        if file_name not in self.manifest["files"]:
+        if not self.has(file_name):
             raise BadModelFolder(f"{self.folder}: the model has no part {file_name!r}; save it again with this version")
         return self.folder / file_name
 
@@ -173,8 +302,10 @@ def opening(path: str | Path, verify: bool = True) -> FolderReader:
     `verify=False` checks the manifest and all sizes but does not read every byte: for large models that start often.
     """
     folder = Path(path)
+    if not str(path):
+        raise BadModelFolder("'': no model folder is named")
     if not folder.is_dir():
-        left = sorted(folder.parent.glob(f".{folder.name}.*.old")) if folder.parent.is_dir() else []
+        left = sorted(folder.parent.glob(f".{glob.escape(folder.name)}.*.old")) if folder.parent.is_dir() else []
         hint = f"; a save was cut off, the model before it is in {left[0]}" if left else ""
         what = "is a file, not a model folder" if folder.exists() else "no such model folder"
         raise BadModelFolder(f"{path}: {what}{hint}")
@@ -189,15 +320,24 @@ def opening(path: str | Path, verify: bool = True) -> FolderReader:
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
-        manifest: Any = json.loads((folder / MANIFEST).read_text("utf-8"))
+        status = (folder / MANIFEST).stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MANIFEST_LIMIT:
+            raise BadModelFolder(f"{folder / MANIFEST}: not a file, or too large for a manifest")
+        text = (folder / MANIFEST).read_text("utf-8")
+        manifest: Any = json.loads(text, object_pairs_hook=_without_repeats)
     except FileNotFoundError:
         raise BadModelFolder(f"{folder}: no {MANIFEST} in it, so this is not an xmtc model folder") from None
     except OSError as error:
         raise BadModelFolder(f"{folder / MANIFEST}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadModelFolder(f"{folder / MANIFEST}: damaged ({error}); restore the folder from a copy") from error
     version = manifest.get("format") if isinstance(manifest, dict) else None
-    if not isinstance(version, int) or not isinstance(manifest.get("files"), dict) or "kind" not in manifest:
+    if (
+        type(version) is not int
+        or version < 1
+        or not isinstance(manifest.get("files"), dict)
+        or "config" not in manifest
+    ):
         raise BadModelFolder(f"{folder / MANIFEST}: this is no manifest of an xmtc model")
     if version > FORMAT:
         raise BadModelFolder(
@@ -207,12 +347,31 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise BadModelFolder(f"{folder / MANIFEST}: altered after it was written; restore the folder from a copy")
     if not all(map(_plain, manifest["files"])):
         raise BadModelFolder(f"{folder / MANIFEST}: names a file outside of the folder")
+    for key, kind in MANIFEST_TYPES.items():
+        if not isinstance(manifest.get(key, kind() if key not in ("kind", "config") else None), kind):
+            raise BadModelFolder(f"{folder / MANIFEST}: its {key!r} is not of the type that this version expects")
+    if not all(map(_is_facts, manifest["files"].values())):
+        raise BadModelFolder(f"{folder / MANIFEST}: does not say the size and checksum of each file")
     return dict(manifest)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return content
+
+
+def _is_facts(facts: Any) -> bool:
+    return isinstance(facts, dict) and type(facts.get("bytes")) is int and isinstance(facts.get("sha256"), str)
 
 
 def _check_file(file: Path, facts: Mapping[str, Any], verify: bool) -> None:
     try:
-        size = file.stat().st_size
+        status = file.stat()
+        size = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            raise BadModelFolder(f"{file}: not a file; restore it from a copy")
         if size < facts["bytes"]:
             raise BadModelFolder(f"{file}: truncated: {size:,} of {facts['bytes']:,} bytes; restore it from a copy")
         if size > facts["bytes"] or (verify and _sha256(file) != facts["sha256"]):
@@ -240,15 +399,8 @@ def _mapped(file: Path) -> dict[str, NDArray[Any]]:
                 raise ValueError(f"array {name!r} lies outside of the file")
             arrays[name] = np.asarray(body[start:end]).view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
         return arrays
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
         raise BadModelFolder(f"{file}: not a readable safetensors file: {error}") from error
-
-
-def _refuse_foreign(target: Path) -> None:
-    if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).exists():
-        raise BadModelFolder(f"{target}: a folder with other things in it; give the name of a new or a model folder")
-    if target.exists() and not target.is_dir():
-        raise BadModelFolder(f"{target}: there is a file of this name; give the name of a folder")
 
 
 def _plain(name: str) -> bool:

@@ -46,7 +46,7 @@ CASES = {
     ),
     "empty label": Case("d.jsonl", '{"text": "", "labels": [""]}', 1, "one of the labels is empty", SKIP),
     "no kept field": Case(
-        "d.jsonl", GOOD, 1, "no field 'year' (fields found: 'text', 'labels')", "kept", {"keep": ["year"]}
+        "d.jsonl", GOOD, 1, "no field 'year' (fields found: 'text', 'labels')", "keep=", {"keep": ["year"]}
     ),
     "text then features": Case(
         "d.jsonl", GOOD + '{"features": {"1": 1}, "labels": []}', 2, "has no text, but those before it have", SKIP

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -145,3 +147,34 @@ def test_sets_that_differ_are_not_equal(animals: LabelSet) -> None:
     assert animals != "animals"
     with pytest.raises(TypeError):
         hash(animals)
+
+
+def test_equal_whatever_is_left_out(animals: LabelSet) -> None:
+    plain = LabelSet.of(["a", "b"])
+    assert plain == LabelSet.of(["a", "b"], names=["", "b"], descriptions=["", ""], alternatives=[[], []])
+    assert plain != LabelSet.of(["a", "b"], names=["", "B"])
+    assert plain != LabelSet.of(["a", "b"], parents=[[], ["a"]])
+    assert plain != LabelSet.of(["a", "c"])
+    assert animals != LabelSet.of(["a", "b", "f", "d"], parents=[[], ["a"], ["a"], ["b"]])
+
+
+def test_a_large_hierarchy_is_checked_quickly() -> None:
+    """A model with a million labels must open in half a second, so no Python code may look at each label."""
+    size = 300_000
+    labels = LabelSet.of(map(str, range(size)))
+    arrays = labels.to_arrays() | {
+        "parents.indices": np.arange(size - 1, dtype=np.int32),  # one long chain
+        "parents.indptr": np.concatenate([[0], np.arange(size)]),
+    }
+    start = time.perf_counter()
+    LabelSet.from_arrays(arrays)
+    assert time.perf_counter() - start < 1
+
+
+def test_own_parent_is_a_cycle() -> None:
+    with pytest.raises(XmtcError, match="a > a"):
+        LabelSet.of(["a", "b"], parents=[["a"], []])
+
+
+def test_first_of_equal_names_is_found() -> None:
+    assert LabelSet.of(["x", "y"], names=["Bank", "Bank"]).find("Bank") == 0

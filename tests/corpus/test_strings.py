@@ -81,10 +81,51 @@ def test_lone_surrogates_become_question_marks() -> None:
     assert list(Strings.of(["a\ud800b"])) == ["a?b"]
 
 
-def test_builder_takes_strings_and_utf8() -> None:
+def test_builder_takes_one_and_many() -> None:
     builder = StringsBuilder()
     builder.append("Löwe")
-    builder.append_utf8("Bär".encode())
+    builder.extend(["Bär"])
     assert len(builder) == 2
     assert list(builder.build()) == ["Löwe", "Bär"]
     assert repr(builder.build()) == "Strings(2 strings, 9 bytes)"
+
+
+@pytest.mark.parametrize(
+    ("raw", "offsets", "problem"),
+    [
+        (b"ab", [0, 3], "do not rise from 0 to 2"),
+        (b"ab", [0, 2, 1, 2], "do not rise"),
+        (b"ab", [1, 2], "do not rise"),
+        (b"ab", [0, 1], "do not rise"),
+        (b"ab", [-1, 2], "do not rise"),
+        (b"ab", [], "do not rise"),
+        (b"\xc3", [0, 1], "utf-8"),
+        ("ä".encode(), [0, 1, 2], "within a character"),
+    ],
+)
+def test_stored_columns_are_checked(raw: bytes, offsets: list[int], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Strings.checked(np.frombuffer(raw, np.uint8), np.array(offsets, np.int64))
+
+
+def test_stored_columns_have_their_types() -> None:
+    good = np.frombuffer(b"ab", np.uint8), np.array([0, 2], np.int64)
+    assert list(Strings.checked(*good)) == ["ab"]
+    for wrong in ((good[0].astype(np.int8), good[1]), (good[0], good[1].astype(np.int32)), (good[0][None], good[1])):
+        with pytest.raises(ValueError, match="bytes and 64-bit offsets"):
+            Strings.checked(*wrong)
+
+
+def test_texts_cannot_be_written_into() -> None:
+    column = Strings.of(["abc"])
+    with pytest.raises(ValueError, match="read-only"):
+        column.buffer[0] = 0
+
+
+@given(st.lists(st.text(max_size=5), max_size=6), st.lists(st.text(max_size=5), max_size=6))
+def test_joined_and_equal(one: list[str], other: list[str]) -> None:
+    first, second = Strings.of(one), Strings.of(other)
+    one, other = list(first), list(second)  # without lone surrogates
+    assert list(Strings.joined([first[::-1], second])) == [*one[::-1], *other]
+    assert (first == second) == (one == other)
+    assert Strings.of(one[::-1]) == first[::-1]

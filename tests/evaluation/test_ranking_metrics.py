@@ -234,3 +234,15 @@ def test_unsorted_truth_is_sorted() -> None:
     labels = LabelSet.of(map(str, range(LABELS)))
     top = Predictions(np.array([[3, 5]], np.int32), np.zeros((1, 2), np.float32), labels)
     assert Judged.of(top, Corpus(truth, labels)).hits.all()
+
+
+def test_k_far_beyond_the_lists() -> None:
+    """Neither time nor memory grows with k, only what it divides by."""
+    truth = Corpus.of(["..."] * 50, [["a", "b"]] * 50)
+    top = Predictions(np.zeros((50, 1), np.int32), np.ones((50, 1), np.float32), truth.labels)
+    judged = Judged.of(top, truth, np.ones(2))
+    found = judged.metrics([2, 2_000_000_000])
+    assert found["P@2000000000"] == pytest.approx(0.5e-9)
+    for name in ("R", "nDCG", "PSP", "PSnDCG"):
+        assert found[f"{name}@2000000000"] == found[f"{name}@2"]
+    assert judged.per_document("R@2000000000")[0].tolist() == [0.5] * 50

@@ -101,3 +101,29 @@ def test_votes(
         found = ids[query] >= 0
         assert ids[query][found].tolist() == [label for label, _ in expected]
         assert scores[query][found].tolist() == pytest.approx([share for _, share in expected])
+
+
+def test_nothing_is_selected_that_is_not_above_zero() -> None:
+    ids, scores = np.full(3, -1, np.int32), np.zeros(3, np.float32)
+    assert select_top(np.array([np.nan, -1, 2, np.nan, 0], np.float32), 3, ids, scores) == 1
+    assert ids.tolist() == [2, -1, -1]
+    assert select_top(np.ones(4, np.float32), 0, ids[:0], scores[:0]) == 0
+
+
+def test_votes_without_weight() -> None:
+    """More neighbours without weight than there are labels: their votes must not be written down, nor divided by."""
+    neighbours = np.arange(60, dtype=np.int32)[None]
+    weights = np.zeros((1, 60), np.float32)
+    indptr, indices = np.arange(61, dtype=np.int32), np.zeros(60, np.int32)
+    ids, scores = vote(neighbours, weights, indptr, indices, 1, 1)
+    assert (ids.tolist(), scores.tolist()) == ([[-1]], [[0.0]])
+    weights[0, 3] = 0.5
+    ids, scores = vote(neighbours, weights, indptr, indices, 1, 1)
+    assert (ids.tolist(), scores.tolist()) == ([[0]], [[1.0]])
+
+
+def test_queries_must_fit_the_index() -> None:
+    index = SparseIndex.of(csr_array(np.eye(3, dtype=np.float32)))
+    with pytest.raises(ValueError, match="queries with 4 columns for an index of 3"):
+        index.nearest(csr_array(np.ones((1, 4), np.float32)), k=1)
+    assert index.nearest(csr_array(np.zeros((0, 3), np.float32)), k=2)[0].shape == (0, 2)

@@ -11,10 +11,11 @@ from scipy.sparse import csr_array
 
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sparse import unit_rows
 from xmtc.errors import ConfigError, OutOfMemory, XmtcError
 from xmtc.models import base
 from xmtc.models.catalogue import load, make
-from xmtc.models.knn import NearestNeighbours, unit_rows
+from xmtc.models.knn import NearestNeighbours
 
 TEXTS = ["ship sail wave", "ship harbour", "bread oven", "bread butter knife", "wave storm"]
 TAGS = [["sea"], ["sea", "town"], ["kitchen"], ["kitchen"], ["sea", "sky"]]
@@ -107,5 +108,50 @@ def test_refuses_what_cannot_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         NearestNeighbours().fit(Corpus.of(TEXTS, TAGS))
 
 
-def test_available_memory_is_plausible() -> None:
-    assert 50 << 20 < base.available_memory() < 1 << 50
+def test_steep_votes_do_not_vanish() -> None:
+    """0.4 to the power of 300 is 0 for every computer; the nearest document's labels are still right."""
+    corpus = Corpus.of(TEXTS * 20, TAGS * 20)
+    model = NearestNeighbours(power=300.0).fit(corpus)
+    top = model.predict(["ship and much more that nobody ever said of anything like it", "bread"], k=2)
+    assert np.isfinite(top.scores).all()
+    assert top.names()[1] == [("kitchen", 1.0)]
+    assert "sea" in dict(top.names()[0])
+    assert model.explain("bread", "kitchen").score == pytest.approx(1.0)
+
+
+def test_features_that_training_did_not_have(tmp_path: Path) -> None:
+    """As with words: unknown ones say nothing. More and fewer columns than in training are no error."""
+    corpus = features_only(Corpus.of(TEXTS, TAGS), np.random.default_rng(1))
+    model = NearestNeighbours().fit(corpus)
+    assert corpus.features is not None
+    expected = model.predict(corpus, k=3)
+    for width in (20, 500_000):
+        wider = csr_array(
+            (corpus.features.data, corpus.features.indices, corpus.features.indptr), shape=(len(corpus), width)
+        )
+        np.testing.assert_array_equal(model.predict(replace(corpus, features=wider), k=3).ids, expected.ids)
+    far = csr_array((np.ones(1, np.float32), ([0], [400_000])), shape=(1, 500_000))
+    assert model.predict(replace(corpus[:1], features=far), k=3).names() == [[]]
+    narrow = corpus.features[:, :4]
+    assert model.predict(replace(corpus, features=narrow), k=3).ids.shape == (5, 3)
+    model.partial_fit(replace(corpus, features=narrow))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_scale_of_features_does_not_matter(scale: float) -> None:
+    corpus = features_only(Corpus.of(TEXTS, TAGS), np.random.default_rng(1))
+    assert corpus.features is not None
+    scaled = replace(corpus, features=(corpus.features * np.float32(scale)).astype(np.float32))
+    one, other = (NearestNeighbours().fit(c).predict(c, k=3) for c in (corpus, scaled))
+    np.testing.assert_array_equal(one.ids, other.ids)
+
+
+def test_no_word_left() -> None:
+    with pytest.raises(XmtcError, match=r"no word is left.*lower tfidf\.min_df"):
+        NearestNeighbours(tfidf={"min_df": 100}).fit(Corpus.of(TEXTS, TAGS))
+
+
+@pytest.mark.parametrize("power", [float("inf"), float("nan")])
+def test_power_is_finite(power: float) -> None:
+    with pytest.raises(ConfigError, match=r"power=.*finite"):
+        NearestNeighbours(power=power)

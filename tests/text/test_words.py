@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -91,3 +92,26 @@ def test_texts_in_normal_form_are_not_copied() -> None:
     assert WordRules().normalised(plain) is plain
     mixed = Strings.of(["Straße", "de\u0301ja\u0300 vu"])
     assert list(WordRules().normalised(mixed)) == ["Straße", "déjà vu"]
+
+
+@pytest.mark.parametrize(
+    "broken", [b"\xe6\x9d", b"\xf0\x9f\x9a", b"\xc3", b"\xff", b"\xf4\xbf\xbf\xbf", b"\x80", b"\xf7\x81\x81\x81"]
+)
+def test_broken_utf8_is_read_within_its_bounds(broken: bytes) -> None:
+    """Texts are valid UTF-8; should one not be, what lies behind it in memory must not matter."""
+    from xmtc.text.tfidf import TfIdf, TfIdfSettings
+
+    found = []
+    for behind in (b"aaaa", b"\xb1\xb1\xb1\xb1"):
+        memory = np.frombuffer(b"ship " + broken + behind, np.uint8)
+        text = Strings(memory, np.array([0]), np.array([len(memory) - len(behind)]))
+        tfidf = TfIdf(TfIdfSettings(min_chars=1))
+        found.append((tfidf.fit_transform(text).data.tolist(), tfidf._keys.tolist()))
+    assert found[0] == found[1]
+
+
+def test_normalising_a_few_texts_does_not_copy_all() -> None:
+    corpus = Strings.of(["x" * 1_000_000, "e\u0301te\u0301", "plain"])
+    changed = WordRules().normalised(corpus[1:])
+    assert list(changed) == ["été", "plain"]
+    assert len(changed.buffer) < 100

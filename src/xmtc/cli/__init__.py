@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
 from collections.abc import Sequence
+
+from xmtc.cli.output import printable
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -13,6 +16,9 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns 0 for success and 2 for a user's error, which is printed as one line."""
+    _mend_streams()
+    from typer import exceptions
+
     from xmtc.cli.app import app
     from xmtc.errors import XmtcError
 
@@ -23,42 +29,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.showwarning = _one_line_warning
-            app(words, prog_name="xmtc")
-    except SystemExit as stop:
-        # Typer ends like this after each command, and after Ctrl-C.
-        return _failed("stopped", INTERRUPTED) if stop.code == INTERRUPTED else _code(stop)
+            code = app(words, prog_name="xmtc", standalone_mode=False)
+        sys.stdout.flush()
+    except exceptions.TyperException as error:
+        return _failed(_mistyped(error), USER_ERROR)
+    except SystemExit:
+        # What Typer makes of a broken pipe: the reader of our output, such as `head`, has seen enough.
+        return _unread()
     except BrokenPipeError:
-        # The reader of our output, such as `head`, has seen enough; nobody is left to flush to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _unread()
     except (XmtcError, OSError, MemoryError) as error:
         if debug:
             raise
         return _failed(_sentence(error), USER_ERROR)
+    return _failed("stopped", INTERRUPTED) if code == INTERRUPTED else code or 0
+
+
+def _mend_streams() -> None:
+    """Give a process whose standard streams are closed, or cannot show every character, ones that can be used."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # Else print would write what is meant for standard error to standard output.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open as long as the process
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        unicode = sys.stdout.encoding.lower().replace("-", "") == "utf8"
+        # A name that is not Unicode comes out as the bytes it is; what an older encoding lacks, as an escape.
+        sys.stdout.reconfigure(errors="surrogateescape" if unicode else "backslashreplace")
+
+
+def _unread() -> int:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
     return 0
+
+
+def _mistyped(error: Exception) -> str:
+    """One line for a command line that Typer does not understand; nothing if it has shown the help instead."""
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "xmtc"
+    return f"error: {message.rstrip('.')}; see {command} --help" if message.strip() else ""
 
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "error: out of memory; use a smaller corpus or a larger machine"
     if isinstance(error, OSError) and error.filename:
-        return f"error: {error.filename}: {error.strerror}"
+        return f"error: {os.fsdecode(error.filename)}: {error.strerror}"
     return f"error: {error}"
 
 
 def _failed(sentence: str, code: int) -> int:
-    print(sentence, file=sys.stderr)
+    if sentence:
+        print(printable(sentence), file=sys.stderr)
     return code
 
 
-def _code(stop: SystemExit) -> int:
-    if stop.code is None:
-        return 0
-    return stop.code if isinstance(stop.code, int) else USER_ERROR
-
-
 def _one_line_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    print(printable(f"warning: {message}"), file=sys.stderr)
 
 
 def run() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
+from xmtc.cli.output import share_or_number
 from xmtc.cli.reading import Reading, with_reading
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ def convert(
     target: Annotated[str, typer.Argument(metavar="OUT", help="File in any format, or a folder.")],
     to: Annotated[str | None, typer.Option("--to", help="Format to write, if the name does not tell.")] = None,
     part: Annotated[str, typer.Option("--part", help="Of a folder: train or test.")] = "train",
-    test: Annotated[float | None, typer.Option("--test", help="Split off this share; OUT is a folder.")] = None,
+    test: Annotated[str | None, typer.Option("--test", help="Split off this share or number; OUT is a folder.")] = None,
     split: Annotated[str, typer.Option("--split", help="random, stratified, or key:FIELD.")] = "random",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the split.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the split.")] = 0,
     tfidf: Annotated[bool, typer.Option("--tfidf", help="Turn texts into tf-idf features.")] = False,
     reading: Reading = Reading(),
 ) -> None:
@@ -44,7 +45,7 @@ def convert(
     if tfidf:
         corpus = with_tfidf(corpus)
     if test is not None:
-        size = int(test) if test >= 1 else test
+        size = share_or_number(test, "--test")
         rest, held_out = corpus.split(size, seed=seed, method=cast("SplitMethod", method), key=key or None)
         folder.write({"train": rest, "test": held_out}, target)
         print(f"{target}: {len(rest):,} documents in train, {len(held_out):,} in test", file=sys.stderr)

@@ -18,6 +18,7 @@ def demo(
 
     Example: `xmtc demo`
     """
+    from dataclasses import replace
     from pathlib import Path
 
     from rich.console import Console
@@ -27,9 +28,11 @@ def demo(
     from xmtc.evaluation.evaluate import evaluate
     from xmtc.evaluation.report import write_report
     from xmtc.models.catalogue import make
+    from xmtc.storage import check_target
 
+    check_target(Path(out) / "tagger")
     folder, console = demo_folder(), Console()
-    train, test = read(folder, part="train"), read(folder, part="test")
+    train, test = (replace(read(folder, part=part), name="the demo corpus") for part in ("train", "test"))
     console.print(
         f"[bold]{len(train):,}[/] Debian package descriptions, [bold]{len(train.labels):,}[/] tags; "
         f"training [bold]prior[/] (what is frequent) and [bold]knn[/] (what is similar) ..."

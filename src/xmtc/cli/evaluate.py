@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from xmtc.cli.output import write_json
 from xmtc.cli.reading import Reading, with_reading
 
 
@@ -25,29 +26,30 @@ def evaluate(
 
     Example: `xmtc evaluate tagger test.jsonl.gz --k 1,3,5 --json metrics.json --html report.html`
     """
-    import orjson
     from rich.console import Console
 
-    from xmtc.corpus.files import replacing
+    from xmtc.corpus.files import check_output
     from xmtc.evaluation import evaluate as judge
     from xmtc.models.catalogue import load
 
     ks = lengths(k)
+    outputs = [path for path in (json, per_label, html) if path is not None]
+    for path in outputs:
+        check_output(path)
     loaded = load(model)
     documents = reading.read(corpus, "test")
     result = judge.evaluate(loaded, documents, ks, threshold=threshold)
     if json is not None:
-        with replacing(json) as out:
-            out.write(orjson.dumps(result.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+        write_json(json, result.to_json())
     if per_label is not None:
         result.write_per_label_csv(per_label)
     if html is not None:
         from xmtc.evaluation.report import write_report
 
         write_report(result, html, title=f"{loaded.name} on {corpus}")
-    Console(file=sys.stderr if json == "-" else sys.stdout).print(result.rich_table())
-    for path in (json, per_label, html):
-        if path not in (None, "-"):
+    Console(file=sys.stderr if "-" in outputs else sys.stdout).print(result.rich_table())
+    for path in outputs:
+        if path != "-":
             print(f"written: {path}", file=sys.stderr)
 
 
@@ -60,6 +62,6 @@ def lengths(text: str) -> tuple[int, ...]:
     from xmtc.errors import ConfigError
 
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdigit() and int(part) > 0 for part in parts):
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise ConfigError(f"--k {text}: whole numbers above 0 were expected, such as 1,3,5")
     return tuple(sorted({int(part) for part in parts}))

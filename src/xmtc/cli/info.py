@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from xmtc.cli.output import printable, write_json
 from xmtc.cli.reading import Reading, with_reading
 
 
@@ -33,7 +34,6 @@ def info(
 
 def describe_model(path: str, html: str | None, json: str | None) -> None:
     """Print what the manifest of a model says."""
-    from xmtc.corpus.files import replacing
     from xmtc.errors import ConfigError
     from xmtc.storage import opening
 
@@ -42,21 +42,18 @@ def describe_model(path: str, html: str | None, json: str | None) -> None:
     folder = opening(path)
     facts = {key: value for key, value in folder.manifest.items() if key != "checksum"}
     if json is not None:
-        import orjson
-
-        with replacing(json) as out:
-            out.write(orjson.dumps(facts, option=orjson.OPT_INDENT_2) + b"\n")
+        write_json(json, facts)
     size = sum(file["bytes"] for file in facts["files"].values())
     rows = [
         ("model", facts["kind"]),
         ("labels", f"{len(folder.labels()):,}"),
         ("size", f"{size / 1e6:,.1f} MB in {len(facts['files']) + 1} files, all intact"),
-        ("created", facts["created"]),
+        ("created", facts.get("created", "")),
         *((f"training {key}", value) for key, value in facts.get("training", {}).items()),
         *((f"setting {key}", value) for key, value in facts["config"].items()),
         *((f"{part} {key}", f"{value:.2f}") for part, values in facts.get("metrics", {}).items()
-          for key, value in values.items() if "@" in key),
-        *((f"made with {key}", value) for key, value in facts["libraries"].items()),
+          if isinstance(values, dict) for key, value in values.items() if "@" in key and isinstance(value, float)),
+        *((f"made with {key}", value) for key, value in facts.get("libraries", {}).items()),
     ]  # fmt: skip
     print_rows([(name, str(value)) for name, value in rows], json == "-")
 
@@ -65,18 +62,17 @@ def describe_corpus(path: str, html: str | None, json: str | None, reading: Read
     """Print the statistics of a corpus; a folder's test part is described too."""
     from pathlib import Path
 
-    import orjson
-
-    from xmtc.corpus.files import replacing
+    from xmtc.corpus.files import check_output
     from xmtc.corpus.folder import has_part
     from xmtc.corpus.statistics import bars, describe
 
+    for output in filter(None, (html, json)):
+        check_output(output)
     train = reading.read(path, unlabelled=True)
     test = reading.read(path, "test", unlabelled=True) if Path(path).is_dir() and has_part(path, "test") else None
     figures = describe(train, test)
     if json is not None:
-        with replacing(json) as out:
-            out.write(orjson.dumps(figures.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+        write_json(json, figures.to_json())
     if html is not None:
         from xmtc.evaluation.pages import write_corpus_page
 
@@ -93,4 +89,4 @@ def print_rows(rows: list[tuple[str, str]], to_stderr: bool) -> None:
     """Print names and values in two columns."""
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        print(f"{name:<{width}}  {value}", file=sys.stderr if to_stderr else sys.stdout)
+        print(f"{printable(name):<{width}}  {printable(value)}", file=sys.stderr if to_stderr else sys.stdout)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from rich.table import Table
 
 
 def models(
@@ -34,23 +39,51 @@ def models(
     console.print(table)
 
 
-def hyper_parameter_table(name: str):  # type: ignore[no-untyped-def]  # rich is imported on demand
-    """Key, type and default of each hyper-parameter of a method, groups as `group.key`."""
-    from pydantic import BaseModel
+def hyper_parameter_table(name: str) -> Table:
+    """Key, default and what it may be, for each hyper-parameter of a method."""
+    from rich.markup import escape
     from rich.table import Table
 
     from xmtc.models.catalogue import model_class
 
-    table = Table("hyper-parameter", "default", "type", box=None, title=f"{name}: --set key=value")
-
-    def add(settings: BaseModel, prefix: str) -> None:
-        for key, field in type(settings).model_fields.items():
-            value = getattr(settings, key)
-            if isinstance(value, BaseModel):
-                add(value, f"{prefix}{key}.")
-            else:
-                kind = getattr(field.annotation, "__name__", None) or str(field.annotation)
-                table.add_row(f"{prefix}{key}", str(value), str(field.annotation) if kind == "Literal" else kind)
-
-    add(model_class(name)().config, "")
+    table = Table("hyper-parameter", "default", "may be", box=None, title=f"{name}: --set key=value")
+    for row in settings(model_class(name)().config):
+        table.add_row(*(escape(cell) for cell in row))
     return table
+
+
+def settings(config: BaseModel, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """(key, default as --set takes it, what it may be) of each hyper-parameter, groups as `group.key`."""
+    import yaml
+    from pydantic import BaseModel
+
+    schema = type(config).model_json_schema()["properties"]
+    for key in type(config).model_fields:
+        value = getattr(config, key)
+        if isinstance(value, BaseModel):
+            yield from settings(value, f"{prefix}{key}.")
+        else:
+            shown = yaml.safe_dump(list(value) if isinstance(value, tuple) else value, default_flow_style=True)
+            yield f"{prefix}{key}", shown.partition("\n")[0], kind(schema[key])
+
+
+def kind(facts: dict[str, Any]) -> str:
+    """What a value may be, in words, from its JSON schema.
+
+    >>> kind({"type": "integer", "exclusiveMinimum": 0}), kind({"enum": ["a", "b"], "type": "string"})
+    ('whole number, above 0', '`a` or `b`')
+    >>> kind({"anyOf": [{"type": "integer"}, {"type": "null"}]})
+    'whole number, or `null`'
+    """
+    if "anyOf" in facts:
+        return ", or ".join(map(kind, facts["anyOf"]))
+    if "enum" in facts:
+        return " or ".join(f"`{value}`" for value in facts["enum"])
+    if facts.get("type") == "array" and "prefixItems" in facts:
+        kinds = list(dict.fromkeys(map(kind, facts["prefixItems"])))
+        return f"a list of {len(facts['prefixItems'])}, each a {' or '.join(kinds)}"
+    names = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "`null`"}
+    limits = {"exclusiveMinimum": "above", "minimum": "at least", "exclusiveMaximum": "below", "maximum": "at most"}
+    words = [names.get(facts.get("type", ""), facts.get("type", "anything"))]
+    words += [f"{limit} {facts[key]:g}" for key, limit in limits.items() if key in facts]
+    return ", ".join(words)

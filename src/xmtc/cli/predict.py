@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from xmtc.cli.output import printable
 from xmtc.cli.reading import Reading, with_reading
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ def predict(
     """
     import orjson
 
-    from xmtc.corpus.files import replacing
+    from xmtc.corpus.files import check_output, replacing
     from xmtc.models.catalogue import load
 
+    check_output(out)
     loaded = load(model)
     corpus = reading.read(documents, "test", unlabelled=True)
     with replacing(out) as stream:
@@ -63,4 +65,4 @@ def as_text(answer: dict[str, Any], corpus: Corpus, row: int) -> bytes:
     start = " ".join(corpus.texts[row][:400].split())[:80] if corpus.texts is not None else ""
     lines = [f"{answer['id']}  {start}".rstrip()]
     lines += [f"  {label['score']:6.3f}  {label['name']}" for label in answer["labels"]] or ["  no label"]
-    return ("\n".join(lines) + "\n").encode()
+    return ("\n".join(map(printable, lines)) + "\n").encode()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from xmtc.cli.output import share_or_number
 from xmtc.cli.reading import Reading, with_reading
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def train(
     valid: Annotated[str | None, typer.Option(help="Validation file, or a share of the corpus such as 0.1.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter key=value; may be repeated.")] = None,
     recipe: Annotated[str | None, typer.Option(help="YAML file with `model` and `set`.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with (or keep) what an earlier run left.")] = False,
     reading: Reading = Reading(),
 ) -> None:
@@ -31,9 +32,11 @@ def train(
     Example: `xmtc train docs.jsonl.gz --model knn --out tagger --valid 0.1 --set neighbours=30`
     """
     from xmtc.models.catalogue import make
+    from xmtc.storage import check_target
 
     name, hyper_parameters = settings(model, set_ or [], recipe, seed)
     made = make(name, **hyper_parameters)
+    check_target(out)
     documents = reading.read(corpus)
     print(f"{corpus}: {len(documents):,} documents, {len(documents.labels):,} labels", file=sys.stderr)
     held_out = None
@@ -114,12 +117,14 @@ def read_recipe(path: str) -> tuple[str | None, dict[str, Any]]:
         content = yaml.safe_load(Path(path).read_text("utf-8"))
     except FileNotFoundError:
         raise BadInput(path, None, "no such recipe") from None
+    except OSError as error:
+        raise BadInput(path, None, f"cannot be read: {error.strerror}") from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise BadInput(path, line, f"not YAML: {error.problem}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadInput(path, None, f"not YAML: {error}") from error
-    values = content.get("set", {}) if isinstance(content, dict) else None
+    values = (content.get("set") or {}) if isinstance(content, dict) else None
     if not isinstance(values, dict) or not set(content) <= {"model", "set"}:
         raise BadInput(path, None, "a recipe has `model: NAME` and `set:` with hyper-parameters, and nothing else")
     return content.get("model"), values
@@ -128,10 +133,10 @@ def read_recipe(path: str) -> tuple[str | None, dict[str, Any]]:
 def validation(documents: Corpus, valid: str, seed: int, reading: Reading) -> tuple[Corpus, Corpus]:
     """(training part, validation part): a share or number of the documents, or a file of its own."""
     try:
-        share = float(valid)
+        float(valid)
     except ValueError:
         return documents, reading.read(valid, "test")
-    return documents.split(int(share) if share >= 1 else share, seed=seed)
+    return documents.split(share_or_number(valid, "--valid"), seed=seed)
 
 
 def finished(out: str, made: Model, documents: Corpus) -> bool:

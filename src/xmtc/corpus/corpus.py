@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.sparse import make_csr
 from xmtc.corpus.strings import Rows, Strings, row_index
 from xmtc.errors import XmtcError
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Documents and their labels; immutable, and slicing shares the texts.
+    """Documents and their labels; immutable, and slicing shares the texts: do not write into its arrays.
 
     `targets` is the documents x labels 0/1 CSR matrix (float32, sorted indices); `fields` holds further columns that
     were asked for when reading (`keep=`), such as the key of a split.
@@ -108,10 +109,16 @@ class Corpus:
         """The same documents with label ids as in `labels`; labels it lacks are added behind, so nothing is lost."""
         if labels is self.labels:
             return self
+        if labels.keys == self.labels.keys:
+            return replace(self, labels=labels)
         used = np.flatnonzero(self.label_counts)
-        merged = labels.extend(self.labels.key(i) for i in used.tolist())
+        keys = self.labels.keys[used]
+        ids = np.fromiter(map(labels.index, keys), np.int32, len(used))
+        lacking = np.flatnonzero(ids < 0)
+        merged = labels.extend(keys[lacking])
+        ids[lacking] = np.arange(len(labels), len(merged))
         new_id = np.full(len(self.labels), -1, np.int32)
-        new_id[used] = [merged.index(self.labels.key(i)) for i in used.tolist()]
+        new_id[used] = ids
         targets = label_matrix(new_id[self.targets.indices], self.targets.indptr, len(merged))
         return replace(self, targets=targets, labels=merged)
 
@@ -153,7 +160,7 @@ class Corpus:
 def label_matrix(indices: Sequence[int] | NDArray[Any], indptr: NDArray[Any], labels: int) -> Csr:
     """A 0/1 CSR matrix from flat label ids; sorts each row and removes repeated labels."""
     flat = np.array(indices, np.int32)
-    matrix: Csr = csr_array((np.ones(len(flat), np.float32), flat, np.asarray(indptr)), shape=(len(indptr) - 1, labels))
+    matrix = make_csr(np.ones(len(flat), np.float32), flat, np.asarray(indptr), (len(indptr) - 1, labels))
     matrix.sum_duplicates()
     matrix.data[:] = 1
     return matrix

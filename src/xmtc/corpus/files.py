@@ -43,6 +43,8 @@ class Source:
         self._peeked = b""
         if self.path == "-":
             return
+        if not self.path:
+            raise BadInput("''", None, "no file is named", "name a file, a folder, or - for standard input")
         if not Path(path).exists():
             raise BadInput(path, None, "no such file", f"check the name; the current folder is {Path.cwd()}")
         if Path(path).is_dir():
@@ -179,16 +181,28 @@ def decode(line: bytes) -> str:
         raise BadLine(problem, "convert the file, e.g. `iconv -f latin1 -t utf-8`") from error
 
 
+def check_output(path: str | Path) -> None:
+    """BadInput if a file cannot be written there: long work asks before it begins."""
+    if str(path) == "-":
+        return
+    parent = Path(path).parent
+    if not str(path) or Path(path).is_dir():
+        raise BadInput(path or "''", None, "is a folder, a file was expected", "give the name of a file")
+    if not parent.is_dir():
+        raise BadInput(path, None, "its folder does not exist", f"make it: mkdir -p {parent}")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise BadInput(path, None, "its folder cannot be written into", "write to another place")
+
+
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """Write a file (gzip if it ends in .gz) beside its place and move it there only when all went well."""
     target = Path(path)
+    check_output(path)
     if str(path) == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    if not target.parent.is_dir():
-        raise BadInput(path, None, "its folder does not exist", f"make it: mkdir -p {target.parent}")
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         raw = open(partial, "wb")  # noqa: SIM115 - closed below, opened here so that only opening is caught

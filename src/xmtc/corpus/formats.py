@@ -67,7 +67,7 @@ def read(
         unlabelled=unlabelled,
         skip_bad=skip_bad,
     )
-    if str(path) != "-" and Path(path).is_dir():
+    if str(path) not in ("", "-") and Path(path).is_dir():
         path = folder.part_file(path, part)
     source = Source(path)
     name = format or _detect(source, unlabelled=unlabelled)

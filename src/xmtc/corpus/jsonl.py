@@ -19,6 +19,7 @@ from xmtc.corpus.options import CorpusBuilder, ReadOptions, text_of
 from xmtc.errors import BadInput
 from xmtc.progress import track
 
+KEPT = "it was asked for with keep=, or as the key of a split"
 SUFFIXES = (".jsonl", ".ndjson", ".json")
 HOLDS = ("texts", "features", "fields")
 
@@ -109,7 +110,7 @@ def _add(builder: CorpusBuilder, document: Any) -> None:
         _tags(document, options),
         text=text,
         id=str(key) if key is not None else str(len(builder)),
-        fields=[_scalar(_field(document, name, "it was to be kept")) for name in options.keep],
+        fields=[_scalar(_field(document, name, KEPT)) for name in options.keep],
         features=_features(features) if features is not None else None,
     )
 

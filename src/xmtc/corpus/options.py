@@ -11,11 +11,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.files import BadLine
 from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.sparse import make_csr
 from xmtc.corpus.strings import StringsBuilder
 from xmtc.errors import BadInput
 
@@ -186,10 +186,9 @@ class CorpusBuilder:
     def _features(self, count: int | None) -> Csr:
         indices: NDArray[np.int32] = np.frombuffer(self._feature_indices, np.int32)
         width = count if count is not None else int(indices.max(initial=-1)) + 1
-        matrix: Csr = csr_array(
-            (np.frombuffer(self._feature_values, np.float32), indices, np.frombuffer(self._feature_indptr, np.int64)),
-            shape=(len(self._feature_indptr) - 1, width),
-        )
+        values = np.frombuffer(self._feature_values, np.float32)
+        indptr = np.frombuffer(self._feature_indptr, np.int64)
+        matrix = make_csr(values, indices, indptr, (len(indptr) - 1, width))
         matrix.sort_indices()
         return matrix
 

@@ -35,7 +35,7 @@ def split_rows(
     >>> corpus[test].label_counts.tolist()
     [1, 1]
     """
-    _check(corpus, method, key)
+    _check(corpus, seed, method, key)
     size = _test_size(test, len(corpus))
     rng = np.random.default_rng(seed)
     held_out = np.zeros(len(corpus), bool)
@@ -64,7 +64,7 @@ def fold_rows(
     >>> sorted(row for _, test in fold_rows(corpus, 2, seed=7) for row in test.tolist())
     [0, 1, 2, 3]
     """
-    _check(corpus, method, key)
+    _check(corpus, seed, method, key)
     if not 2 <= k <= len(corpus):
         raise XmtcError(f"{len(corpus):,} documents cannot make {k} folds; take 2 to {len(corpus):,}")
     rng = np.random.default_rng(seed)
@@ -80,11 +80,13 @@ def fold_rows(
     return ((np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(k))
 
 
-def _check(corpus: Corpus, method: SplitMethod, key: str | None) -> None:
+def _check(corpus: Corpus, seed: int, method: SplitMethod, key: str | None) -> None:
     if method not in get_args(SplitMethod):
         raise XmtcError(f"unknown split method {method!r}; known methods: {', '.join(get_args(SplitMethod))}")
     if (method == "key") != (key is not None):
         raise XmtcError("a split by key needs both: method='key' and key=, the name of a field")
+    if seed < 0:
+        raise XmtcError(f"seed={seed}: a seed is 0 or more")
     if len(corpus) < 2:
         raise XmtcError(f"{corpus.name}: {len(corpus)} documents cannot be split; give at least 2")
 

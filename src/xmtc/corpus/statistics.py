@@ -40,7 +40,7 @@ class Spread:
         return cls(float(values.mean()), float(np.median(values)), int(values.min()), int(values.max()))
 
     def __str__(self) -> str:
-        return f"{self.mean:,.1f} on average, median {self.median:,.0f}, {self.min:,} to {self.max:,}"
+        return f"{self.mean:,.1f} on average, median {self.median:,g}, {self.min:,} to {self.max:,}"
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,9 @@ class Strings(Sequence[str]):
     __slots__ = ("buffer", "ends", "starts")
 
     def __init__(self, buffer: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        if buffer.flags.writeable:
+            buffer = buffer.view()
+            buffer.flags.writeable = False
         self.buffer = buffer
         self.starts = starts
         self.ends = ends
@@ -54,6 +57,35 @@ class Strings(Sequence[str]):
         """A column whose string i is `buffer[offsets[i]:offsets[i + 1]]`."""
         return cls(buffer, offsets[:-1], offsets[1:])
 
+    @classmethod
+    def checked(cls, buffer: NDArray[Any], offsets: NDArray[Any]) -> Strings:
+        """As `from_offsets`, for arrays from a file: a ValueError unless every string is there and is valid UTF-8.
+
+        >>> Strings.checked(np.frombuffer(b"ab", np.uint8), np.array([0, 3]))
+        Traceback (most recent call last):
+        ValueError: the offsets of strings do not rise from 0 to 2
+        """
+        if buffer.dtype != np.uint8 or offsets.dtype != np.int64 or buffer.ndim != 1 or offsets.ndim != 1:
+            raise ValueError("strings must be stored as bytes and 64-bit offsets")
+        if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(buffer) or np.any(offsets[1:] < offsets[:-1]):
+            raise ValueError(f"the offsets of strings do not rise from 0 to {len(buffer)}")
+        str(buffer.data, "utf-8")  # a UnicodeDecodeError is a ValueError
+        begins = buffer[offsets[:-1][offsets[:-1] < len(buffer)]]
+        if np.any(begins & 0xC0 == 0x80):
+            raise ValueError("a string begins within a character")
+        return cls.from_offsets(buffer, offsets)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Strings]) -> Strings:
+        """The strings of several columns, one after the other.
+
+        >>> list(Strings.joined([Strings.of(["a", "b"])[1:], Strings.of(["c"])]))
+        ['b', 'c']
+        """
+        buffers, offsets = zip(*(part.compact() for part in parts), strict=True)
+        sizes = np.concatenate([np.zeros(1, np.int64), *map(np.diff, offsets)])
+        return cls.from_offsets(np.concatenate(buffers), np.cumsum(sizes))
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -68,13 +100,17 @@ class Strings(Sequence[str]):
         return Strings(self.buffer, self.starts[rows], self.ends[rows])
 
     def __iter__(self) -> Iterator[str]:
+        view = self.buffer.data
         for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
-            yield self.buffer[start:end].tobytes().decode("utf-8")
+            yield str(view[start:end], "utf-8")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Strings):
             return NotImplemented
-        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+        if self is other or len(self) != len(other):
+            return self is other
+        # Lengths differ before a byte need be copied.
+        return np.array_equal(self.lengths, other.lengths) and np.array_equal(self.compact()[0], other.compact()[0])
 
     __hash__ = None  # type: ignore[assignment]  # compares by value, so it is no dictionary key
 
@@ -111,7 +147,7 @@ class StringsBuilder:
 
     >>> builder = StringsBuilder()
     >>> builder.append("one")
-    >>> builder.append_utf8(b"two")
+    >>> builder.extend(["two"])
     >>> list(builder.build())
     ['one', 'two']
     """
@@ -136,11 +172,6 @@ class StringsBuilder:
             end = self._offsets.pop()
             self._bytes += b"".join(encoded)
             self._offsets.extend(accumulate(map(len, encoded), initial=end))
-
-    def append_utf8(self, item: bytes) -> None:
-        """Add a string that is already valid UTF-8."""
-        self._bytes += item
-        self._offsets.append(len(self._bytes))
 
     def build(self) -> Strings:
         """The column; the builder must not be used afterwards."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.options import MAX_ID
 from xmtc.errors import XmtcError
 from xmtc.evaluation.bands import THIRDS, Groups, frequency_bands, frequency_deciles
 from xmtc.evaluation.classification import coverage_error, example_averages, label_averages, label_coverage
@@ -62,8 +63,8 @@ def evaluate(
     >>> evaluation.values["P@1"], evaluation.values["R@2"], round(evaluation.values["PSP@1"], 1)
     (50.0, 100.0, 45.7)
     """
-    if not k or min(k) < 1:
-        raise XmtcError(f"k = {list(k)}: give at least one k, each 1 or more")
+    if not k or min(k) < 1 or max(k) > MAX_ID:
+        raise XmtcError(f"k = {list(k)}: give at least one k, each 1 or more and at most {MAX_ID:,}")
     if isinstance(model, Predictions):
         predictions = model
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from xmtc.corpus.files import replacing
 from xmtc.corpus.statistics import CorpusStatistics
 
 
@@ -19,7 +20,8 @@ def write_page(template: str, path: str | Path, **values: Any) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    Path(path).write_text(pages.get_template(template).render(**values), encoding="utf-8")
+    with replacing(path) as out:
+        out.write(pages.get_template(template).render(**values).encode("utf-8", "replace"))
 
 
 def write_corpus_page(statistics: CorpusStatistics, path: str | Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.files import replacing
 from xmtc.evaluation.classification import CoverageError
 from xmtc.evaluation.ranking import Judged
 from xmtc.predictions import Predictions
@@ -138,10 +140,12 @@ class Evaluation:
 
     def write_per_label_csv(self, path: str | Path, k: int | None = None) -> None:
         """Write `per_label` as a table; the first line has the column names."""
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
+        with replacing(path) as out:
+            stream = io.TextIOWrapper(out, "utf-8", newline="")
+            writer = csv.writer(stream)
             writer.writerow(LabelRow._fields)
             writer.writerows(self.per_label(k))
+            stream.detach()  # flushes, and leaves the file to `replacing`
 
     def _table(self) -> list[list[str]]:
         columns = [f"{name}@{k}" for name in SHOWN for k in self.k]

@@ -1,14 +1,23 @@
 """Compiled loops (numba); no other room imports numba.
 
-Compiled code is cached beside the package, so only the first use after an installation pays for compiling; `announced`
-says so on the terminal instead of leaving people to wonder.
+Compiled code is cached beside the package (or where NUMBA_CACHE_DIR says), so only the first use after an installation
+pays for compiling; `announced` says so on the terminal instead of leaving people to wonder.
+
+Any thread may call a kernel at any time, and so may a forked child. Numba's layers allow only one of the two: with
+OpenMP a child dies at its first kernel, with the work queue a process dies when two threads are in kernels at once. So
+the fork-safe layer is taken and a lock lets one parallel kernel run at a time; it uses all cores anyway. (It also
+answers single documents faster: OpenMP's threads spin while they wait, at the expense of other processes.)
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -17,7 +26,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+R = TypeVar("R")
 SLOW_SECONDS = 2.0
+
+if numba.config.THREADING_LAYER == "default":  # else the user has chosen
+    numba.config.THREADING_LAYER = "forksafe"
+
+_one_at_a_time = threading.Lock()
+
+
+def _fresh_lock() -> None:
+    """A thread that held the lock when a child was forked does not exist in the child, and would never release it."""
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fresh_lock)
+
+
+def jitted(parallel: bool = False) -> Callable[[F], F]:
+    """Compile a loop that only other kernels call; like `compiled`, it is cached on disk where that is possible.
+
+    >>> @jitted()
+    ... def double(value):
+    ...     return 2 * value
+    >>> double(4)
+    8
+    """
+
+    def decorate(function: F) -> F:
+        # A function typed into a prompt has no file to keep a cache beside.
+        has_file = not function.__code__.co_filename.startswith("<")
+        try:
+            return cast(F, numba.njit(cache=has_file, parallel=parallel, nogil=True)(function))
+        except RuntimeError:
+            # No folder for the cache can be written (a read-only installation, no home): compiled anew in each process.
+            return cast(F, numba.njit(parallel=parallel, nogil=True)(function))
+
+    return decorate
 
 
 def compiled(parallel: bool = False) -> Callable[[F], F]:
@@ -37,15 +85,14 @@ def compiled(parallel: bool = False) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
-        # A function typed into a prompt has no file to keep a cache beside.
-        has_file = not function.__code__.co_filename.startswith("<")
-        kernel = numba.njit(cache=has_file, parallel=parallel, nogil=True)(function)
+        kernel: Any = jitted(parallel)(function)
 
         @wraps(function)
         def announced(*arguments: Any) -> Any:
             before = len(kernel.signatures)
             start = time.perf_counter()
-            result = kernel(*(_frozen(a) if isinstance(a, np.ndarray) else a for a in arguments))
+            with _one_at_a_time if parallel else nullcontext():
+                result = kernel(*(_frozen(a) if isinstance(a, np.ndarray) else a for a in arguments))
             if len(kernel.signatures) > before and sum(kernel.stats.cache_misses.values()):
                 spent = time.perf_counter() - start
                 if spent > SLOW_SECONDS:
@@ -63,3 +110,13 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Do independent pieces of work, in which serial kernels take most of the time, on all cores; results in order.
+
+    >>> in_threads(lambda n: n * n, range(4))
+    [0, 1, 4, 9]
+    """
+    with ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS) as pool:
+        return list(pool.map(work, items))

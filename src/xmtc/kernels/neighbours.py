@@ -9,7 +9,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from xmtc.kernels import compiled
+from xmtc.kernels import compiled, jitted
 
 Ints = NDArray[Any]
 Floats = NDArray[np.float32]
@@ -36,13 +36,14 @@ def _sift_down(scores: Any, ids: Any, size: int, at: int) -> None:
         at = child
 
 
-@numba.njit(cache=True, nogil=True)
+@jitted()
 def select_top(values: Any, k: int, top_ids: Any, top_scores: Any) -> int:
     # The k largest positive values, falling, ties to the lower position; returns how many there are.
     size = 0
     for at in range(len(values)):
         value = values[at]
-        if value <= 0 or (size == k and value <= top_scores[0]):
+        # "Not above" rather than "at most": so NaN, which a damaged model may bring, is never selected.
+        if k == 0 or not value > 0 or (size == k and value <= top_scores[0]):
             continue
         if size < k:
             place = size
@@ -110,6 +111,8 @@ def vote(
                 if row < 0:
                     break
                 weight = np.float64(weights[query, nearby])
+                if not weight > 0:
+                    continue
                 total += weight
                 for place in range(target_indptr[row], target_indptr[row + 1]):
                     label = target_indices[place]

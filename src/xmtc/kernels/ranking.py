@@ -12,6 +12,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from xmtc.kernels import compiled, jitted
+
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
 
@@ -19,7 +21,7 @@ Floats = NDArray[np.float64]
 COLUMNS = ("P", "R", "F1", "nDCG", "PSP", "best PSP", "PSnDCG", "best PSnDCG")
 
 
-@numba.njit(cache=True, parallel=True, nogil=True)
+@compiled(parallel=True)
 def find_hits(ids: Ints, indptr: Ints, indices: Ints) -> NDArray[np.bool_]:
     """Whether each listed label, `ids[n, k]` with -1 for none, is among the document's true labels."""
     documents, k = ids.shape
@@ -40,7 +42,7 @@ def find_hits(ids: Ints, indptr: Ints, indices: Ints) -> NDArray[np.bool_]:
     return hits
 
 
-@numba.njit(cache=True, nogil=True)
+@jitted()
 def _measure(
     ids: Ints,
     hits: NDArray[np.bool_],
@@ -55,7 +57,7 @@ def _measure(
 ) -> None:
     """Write the COLUMNS of one document to `out[len(ks), 8]`, counting only true labels of the wanted group.
 
-    `ks` rises; `best` is scratch space for `ks[-1]` numbers.
+    `ks` rises; `best` is scratch space for the weights of as many true labels as count at `ks[-1]`.
     """
     depth = ks[-1]
     size = 0
@@ -83,34 +85,44 @@ def _measure(
         return
     found = 0
     dcg = ideal_dcg = gain = ideal_gain = discounted = ideal_discounted = 0.0
-    row = 0
-    for position in range(depth):
-        discount = 1.0 / np.log2(position + 2.0)
-        if position < kept:
-            ideal_dcg += discount
-            ideal_gain += best[position]
-            ideal_discounted += best[position] * discount
-        if position < len(ids) and hits[position] and group[ids[position]] == wanted:
-            weight = weights[ids[position]]
-            found += 1
-            dcg += discount
-            gain += weight
-            discounted += weight * discount
+    last = max(len(ids), kept)  # behind this place nothing is listed and nothing could be: k may be far larger
+    position = 0
+    for row in range(len(ks)):
         k = ks[row]
-        if position + 1 == k:
-            share = ideal_dcg if normalise else 1.0
-            out[row, 0] = found / k
-            out[row, 1] = found / size
-            out[row, 2] = 2.0 * found / (k + size)
-            out[row, 3] = dcg / ideal_dcg
-            out[row, 4] = gain
-            out[row, 5] = ideal_gain
-            out[row, 6] = discounted / share
-            out[row, 7] = ideal_discounted / share
-            row += 1
+        while position < min(k, last):
+            discount = 1.0 / np.log2(position + 2.0)
+            if position < kept:
+                ideal_dcg += discount
+                ideal_gain += best[position]
+                ideal_discounted += best[position] * discount
+            if position < len(ids) and hits[position] and group[ids[position]] == wanted:
+                weight = weights[ids[position]]
+                found += 1
+                dcg += discount
+                gain += weight
+                discounted += weight * discount
+            position += 1
+        share = ideal_dcg if normalise else 1.0
+        out[row, 0] = found / k
+        out[row, 1] = found / size
+        out[row, 2] = 2.0 * found / (k + size)
+        out[row, 3] = dcg / ideal_dcg
+        out[row, 4] = gain
+        out[row, 5] = ideal_gain
+        out[row, 6] = discounted / share
+        out[row, 7] = ideal_discounted / share
 
 
-@numba.njit(cache=True, parallel=True, nogil=True)
+@jitted()
+def _most_counted(indptr: Ints, ks: Ints) -> Any:
+    """How many true labels of a document can count at the largest k."""
+    longest = 0
+    for document in range(len(indptr) - 1):
+        longest = max(longest, indptr[document + 1] - indptr[document])
+    return min(longest, ks[-1])
+
+
+@compiled(parallel=True)
 def measure_documents(
     ids: Ints,
     hits: NDArray[np.bool_],
@@ -124,9 +136,10 @@ def measure_documents(
     documents = len(ids)
     values = np.empty((documents, len(ks), 8))
     everything = np.zeros(len(weights), np.int8)
+    room = _most_counted(indptr, ks)
     chunks = (documents + 1023) // 1024
     for chunk in numba.prange(chunks):
-        best = np.empty(ks[-1])
+        best = np.empty(room)
         for document in range(chunk * 1024, min(documents, (chunk + 1) * 1024)):
             truth = indices[indptr[document] : indptr[document + 1]]
             _measure(
@@ -135,7 +148,7 @@ def measure_documents(
     return values
 
 
-@numba.njit(cache=True, parallel=True, nogil=True)
+@compiled(parallel=True)
 def sum_by_group(
     ids: Ints,
     hits: NDArray[np.bool_],
@@ -156,8 +169,9 @@ def sum_by_group(
     chunks = min(256, (documents + 1023) // 1024)
     sums = np.zeros((chunks, groups, len(ks), 8))
     carriers = np.zeros((chunks, groups), np.int64)
+    room = _most_counted(indptr, ks)
     for chunk in numba.prange(chunks):
-        best = np.empty(ks[-1])
+        best = np.empty(room)
         values = np.empty((len(ks), 8))
         last_seen = np.full(groups, -1, np.int64)  # the last document in which a group was met
         for document in range(documents * chunk // chunks, documents * (chunk + 1) // chunks):

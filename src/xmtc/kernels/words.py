@@ -16,13 +16,14 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from xmtc.kernels import compiled
+from xmtc.kernels import compiled, jitted
 
 SEPARATOR = 0
 DROPPED = -1
 IDEOGRAPH = 1 << 24
 SUSPECT = 1 << 25  # may not be in Unicode normal form C; set beside any of the above
 CODE_POINT = (1 << 21) - 1
+REPLACEMENT = np.int64(0xFFFD)  # Unicode's sign for what cannot be decoded; a separator
 PIECES = 64  # of parallel work; each has working memory of its own
 
 Keys = NDArray[np.uint64]
@@ -33,18 +34,22 @@ _GRAM_STEP = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 @numba.njit(inline="always")
-def _decode(buffer: Any, at: int) -> tuple[Any, int]:
-    # (code point, position behind it); the buffer is valid UTF-8.
+def _decode(buffer: Any, at: int, end: int) -> tuple[Any, int]:
+    # (code point, position behind it). Texts are valid UTF-8; should one not be, nothing is read beyond its end, and
+    # no code point is outside of the fold table.
     lead = np.int64(buffer[at])
     if lead < 0x80:
         return lead, at + 1
+    if lead > 0xF4 or at + 2 + (lead >= 0xE0) + (lead >= 0xF0) > end:
+        return REPLACEMENT, at + 1
     if lead < 0xE0:
         return ((lead & 0x1F) << 6) | (np.int64(buffer[at + 1]) & 0x3F), at + 2
     if lead < 0xF0:
         middle = (np.int64(buffer[at + 1]) & 0x3F) << 6
         return ((lead & 0x0F) << 12) | middle | (np.int64(buffer[at + 2]) & 0x3F), at + 3
     high = ((np.int64(buffer[at + 1]) & 0x3F) << 12) | ((np.int64(buffer[at + 2]) & 0x3F) << 6)
-    return ((lead & 0x07) << 18) | high | (np.int64(buffer[at + 3]) & 0x3F), at + 4
+    code = ((lead & 0x07) << 18) | high | (np.int64(buffer[at + 3]) & 0x3F)
+    return min(code, np.int64(0x10FFFF)), at + 4
 
 
 @numba.njit(inline="always")
@@ -56,7 +61,7 @@ def _mixed(key: Any) -> Any:
     return key if key != np.uint64(0) else np.uint64(1)
 
 
-@numba.njit(cache=True, nogil=True)
+@jitted()
 def scan(buffer: Any, start: int, end: int, fold: Any, min_chars: int, keys: Any, begins: Any, ends: Any) -> int:
     # Find the words of buffer[start:end]: their keys and where they stand; returns how many.
     words = 0
@@ -65,7 +70,7 @@ def scan(buffer: Any, start: int, end: int, fold: Any, min_chars: int, keys: Any
     begin = start
     at = start
     while at < end:
-        code, behind = _decode(buffer, at)
+        code, behind = _decode(buffer, at, end)
         folded = np.int64(fold[code])
         if folded == DROPPED:
             at = behind
@@ -121,7 +126,7 @@ def suspects(buffer: Any, starts: Ints, ends: Ints, fold: Any) -> NDArray[np.boo
             if buffer[at] < 0xCC:
                 at += 1
                 continue
-            code, at = _decode(buffer, at)
+            code, at = _decode(buffer, at, ends[text])
             folded = np.int64(fold[code])
             if folded >= 0 and folded & SUSPECT:
                 found[text] = True
@@ -348,7 +353,7 @@ def folded_terms(buffer: Any, starts: Ints, ends: Ints, fold: Any, min_chars: in
                         place += 1
                     at = begins[word]
                     while at < stops[word]:
-                        code, at = _decode(buffer, at)
+                        code, at = _decode(buffer, at, stops[word])
                         folded = np.int64(fold[code])
                         if folded != DROPPED and (folded & CODE_POINT) != SEPARATOR:
                             place += _encode(folded & CODE_POINT, out, place, writing == 1)

@@ -8,7 +8,6 @@ sorting answers, saving and loading.
 from __future__ import annotations
 
 import difflib
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -17,11 +16,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
-from xmtc.errors import ConfigError, NotFitted, OutOfMemory, XmtcError
+from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, XmtcError
+from xmtc.memory import available_memory
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderReader, FolderWriter, writing
 
@@ -31,7 +31,7 @@ class ModelConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
-    seed: int = 0
+    seed: int = Field(0, ge=0, lt=2**63)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,11 @@ class Model(ABC):
         model = cls(**folder.manifest["config"])
         model.labels_ = folder.labels()
         model.training_ = folder.manifest.get("training", {})
-        model.train_documents_ = int(model.training_.get("documents", 0))
+        model.train_documents_ = model.training_.get("documents", 0)
+        if type(model.train_documents_) is not int or model.train_documents_ < 1:
+            raise BadModelFolder(f"{folder.folder}: its manifest does not say how many documents it was trained on")
+        if model.labels_.counts is None or not len(model.labels_):
+            raise BadModelFolder(f"{folder.folder}: its labels have no training counts, so this is no trained model")
         model._load(folder)
         return model
 
@@ -219,23 +223,3 @@ class Model(ABC):
                 f"training {self.name} on {corpus.name} needs about {needed / 2**30:.1f} GiB of memory and "
                 f"{available / 2**30:.1f} GiB are free; use a smaller corpus, fewer terms or a larger machine"
             )
-
-
-def available_memory() -> int:
-    """Bytes that this process can still take: the least of what the machine, its container and its limits allow."""
-    import resource
-
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")]
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        facts = dict(line.split(":") for line in meminfo.read_text().splitlines())
-        limits = [int(facts["MemAvailable"].split()[0]) * 1024]
-    group = Path("/sys/fs/cgroup")
-    if (group / "memory.max").exists() and (most := (group / "memory.max").read_text().strip()) != "max":
-        limits.append(int(most) - int((group / "memory.current").read_text()))
-    for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
-        soft, _ = resource.getrlimit(kind)
-        if soft != resource.RLIM_INFINITY:
-            used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-            limits.append(soft - used)
-    return max(0, min(limits))

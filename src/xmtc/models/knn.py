@@ -10,12 +10,16 @@ is the training set's tf-idf matrix.
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import numpy as np
-from pydantic import Field, PositiveFloat, PositiveInt
+from numpy.typing import NDArray
+from pydantic import AllowInfNan, Field, PositiveFloat, PositiveInt
 from scipy.sparse import csr_array, vstack
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import unit_rows, with_columns
 from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
@@ -33,7 +37,7 @@ class KnnConfig(ModelConfig):
     """
 
     neighbours: PositiveInt = 50
-    power: PositiveFloat = 2.0
+    power: Annotated[PositiveFloat, AllowInfNan(False)] = 2.0
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(idf="plain"))
 
 
@@ -73,9 +77,15 @@ class NearestNeighbours(Model):
         if corpus.texts is not None:
             self.tfidf_ = TfIdf(self.config.tfidf)
             vectors = self.tfidf_.fit_transform(corpus.texts)
+            if not len(self.tfidf_):
+                raise XmtcError(
+                    f"{corpus.name}: no word is left to compare documents by; "
+                    "lower tfidf.min_df or tfidf.min_chars, or raise tfidf.max_df"
+                )
         else:
             self.tfidf_ = None
-            vectors = self._vectors(corpus)
+            assert corpus.features is not None
+            vectors = unit_rows(corpus.features)
         self.index_ = SparseIndex.of(vectors)
         self.targets_ = corpus.targets
 
@@ -92,9 +102,8 @@ class NearestNeighbours(Model):
         from xmtc.kernels.neighbours import vote
 
         ids, similarities = self.index_.nearest(self._vectors(corpus), self.config.neighbours)
-        weights = similarities ** np.float32(self.config.power)
         labels = self._fitted()
-        top = vote(ids, weights, self.targets_.indptr, self.targets_.indices, len(labels), k)
+        top = vote(ids, self._weights(similarities), self.targets_.indptr, self.targets_.indices, len(labels), k)
         return Predictions(*top, labels, self.score_kind)
 
     def _explain(self, text: str, label: int) -> Explanation:
@@ -105,13 +114,13 @@ class NearestNeighbours(Model):
         ids, similarities = self.index_.nearest(query, self.config.neighbours)
         near = ids[0] >= 0
         rows, closeness = ids[0][near], similarities[0][near].astype(float)
-        weights = closeness**self.config.power
+        weights = self._weights(closeness[None])[0]
         bounds = zip(self.targets_.indptr[rows], self.targets_.indptr[rows + 1], strict=True)
         carries = np.array([label in self.targets_.indices[start:end] for start, end in bounds], bool)
         if not carries.any():
             return Explanation(labels.name(label), 0.0, (), (f"none of {len(rows)} neighbours has this label",))
-        # A vote is similarity ** power = similarity ** (power - 1) x (sum over shared words): words share it exactly.
-        products = self.index_.shared(query, rows[carries]) @ (closeness ** (self.config.power - 1))[carries]
+        # A vote is its weight / similarity x (sum over shared words): words share it exactly.
+        products = self.index_.shared(query, rows[carries]) @ (weights / closeness)[carries]
         shares = products / weights.sum()
         order = np.argsort(-shares)
         words = tuple((self.tfidf_.terms[int(query.indices[i])], float(shares[i])) for i in order if shares[i] > 0)
@@ -126,10 +135,20 @@ class NearestNeighbours(Model):
             folder.arrays("tfidf", self.tfidf_.to_arrays())
 
     def _load(self, folder: FolderReader) -> None:
-        self.index_ = SparseIndex(folder.matrix("index"))
-        self.targets_ = folder.matrix("targets")
-        has_words = "tfidf.safetensors" in folder.manifest["files"]
-        self.tfidf_ = TfIdf.from_arrays(self.config.tfidf, folder.arrays("tfidf")) if has_words else None
+        self.targets_ = folder.matrix("targets", (None, len(self._fitted())))
+        self.tfidf_ = None
+        if folder.has("tfidf.safetensors"):
+            with folder.building("tfidf"):
+                self.tfidf_ = TfIdf.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
+        terms = len(self.tfidf_) if self.tfidf_ is not None else None
+        self.index_ = SparseIndex(folder.matrix("index", (terms, self.targets_.shape[0])))
+
+    def _weights(self, similarities: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+        """What each neighbour's vote weighs, similarity ** power, relative to the nearest so that it cannot vanish."""
+        nearest = similarities[:, :1].astype(np.float64)
+        relative = np.divide(similarities, nearest, out=np.zeros(similarities.shape), where=nearest > 0)
+        weights: NDArray[np.float32] = (relative**self.config.power).astype(np.float32)
+        return weights
 
     def _vectors(self, corpus: Corpus) -> Csr:
         if self.tfidf_ is not None:
@@ -138,13 +157,5 @@ class NearestNeighbours(Model):
             return self.tfidf_.transform(corpus.texts)
         if corpus.features is None:
             raise XmtcError(f"this knn model was trained on features, which {corpus.name} does not have")
-        return unit_rows(corpus.features)
-
-
-def unit_rows(matrix: Csr) -> Csr:
-    """The rows scaled to Euclidean length 1; empty rows stay empty."""
-    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-    scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    data = (matrix.data * np.repeat(scale, np.diff(matrix.indptr))).astype(np.float32)
-    scaled: Csr = csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-    return scaled
+        # A feature that training did not have is like an unknown word.
+        return with_columns(unit_rows(corpus.features), int(self.index_.columns.shape[0]))

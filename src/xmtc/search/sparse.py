@@ -36,8 +36,11 @@ class SparseIndex:
         """(ids, scores), each (queries, k): falling scores, ties to the lower row; -1 where fewer rows have a score."""
         from xmtc.kernels.neighbours import nearest_rows
 
+        if queries.shape[1] != self.columns.shape[0]:
+            # The kernel would read beyond the end of the index.
+            raise ValueError(f"queries with {queries.shape[1]} columns for an index of {self.columns.shape[0]}")
         k = min(k, len(self))
-        parts = []
+        parts = [(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32))]
         with progress("finding neighbours", queries.shape[0]) as bar:
             for start in range(0, queries.shape[0], QUERY_BLOCK):
                 block = queries[start : start + QUERY_BLOCK]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
-from scipy.sparse import csr_array
 
 from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import make_csr
 from xmtc.corpus.strings import Strings
-from xmtc.errors import NotFitted
+from xmtc.errors import NotFitted, XmtcError
 from xmtc.progress import progress
 from xmtc.text.words import WordRules
 
 BLOCK_BYTES = 16 << 20
+LONGEST_TEXT = 2**31 - 1  # places of words are kept as 32-bit numbers
+
+
+Length = Annotated[int, Field(ge=1, le=100)]
 
 
 class TfIdfSettings(BaseModel):
@@ -32,8 +36,8 @@ class TfIdfSettings(BaseModel):
 
     lowercase: bool = True
     strip_accents: bool = False
-    min_chars: int = Field(2, ge=1)
-    ngrams: tuple[PositiveInt, PositiveInt] = (1, 1)
+    min_chars: int = Field(2, ge=1, le=1000)
+    ngrams: tuple[Length, Length] = (1, 1)
     min_df: int = Field(1, ge=1)
     max_df: float = Field(1.0, gt=0, le=1)
     max_terms: PositiveInt | None = None
@@ -133,6 +137,8 @@ class TfIdf:
         from xmtc.kernels import words as kernel
 
         rules, parts = self.settings.rules, []
+        if texts.lengths.max(initial=0) > LONGEST_TEXT:
+            raise XmtcError(f"a text of {texts.lengths.max():,} bytes; the longest possible has {LONGEST_TEXT:,}")
         with progress("counting words", len(texts)) as bar:
             for rows in _blocks(texts):
                 block = rules.normalised(texts[rows])
@@ -151,7 +157,7 @@ class TfIdf:
             counted.keys, counted.counts, counted.indptr, *self._table,
             self.idf, self.settings.log_tf, self.settings.unit_length,
         )  # fmt: skip
-        matrix: Csr = csr_array((values, indices, indptr), shape=(len(indptr) - 1, len(self)))
+        matrix = make_csr(values, indices, indptr, (len(indptr) - 1, len(self)))
         matrix.has_sorted_indices = True
         return matrix
 
@@ -170,11 +176,7 @@ class TfIdf:
             spans = starts + counted.begins[places[here]], starts + counted.stops[places[here]]
             folded = kernel.folded_terms(block.buffer, *spans, rules.fold_table(), rules.min_chars)
             pieces.append(Strings.from_offsets(*folded))
-        shifts = np.cumsum([0, *(len(piece.buffer) for piece in pieces)])[:-1]
-        starts = np.concatenate([piece.starts + shift for piece, shift in zip(pieces, shifts, strict=True)])
-        ends = np.concatenate([piece.ends + shift for piece, shift in zip(pieces, shifts, strict=True)])
-        back = np.argsort(order)
-        return Strings(np.concatenate([piece.buffer for piece in pieces]), starts[back], ends[back])
+        return Strings.joined(pieces)[np.argsort(order)]
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The fitted state, for storage; the settings are part of the model's configuration."""
@@ -183,13 +185,17 @@ class TfIdf:
 
     @classmethod
     def from_arrays(cls, settings: TfIdfSettings, arrays: Mapping[str, NDArray[Any]]) -> TfIdf:
-        """The inverse of `to_arrays`."""
+        """The inverse of `to_arrays`; a KeyError or ValueError for arrays that no `to_arrays` made."""
         from xmtc.kernels import words as kernel
 
         made = cls(settings)
-        made.idf = np.asarray(arrays["idf"])
-        made._keys = np.asarray(arrays["keys"])
-        made.terms = Strings.from_offsets(arrays["terms.utf8"], arrays["terms.offsets"])
+        made.idf, made._keys = arrays["idf"], arrays["keys"]
+        made.terms = Strings.checked(arrays["terms.utf8"], arrays["terms.offsets"])
+        for array, kind in ((made.idf, np.float64), (made._keys, np.uint64)):
+            if array.dtype != kind or array.shape != (len(made.terms),):
+                raise ValueError(f"tf-idf of {len(made.terms)} terms has an array of {array.dtype} {array.shape}")
+        if not np.isfinite(made.idf).all():
+            raise ValueError("an idf is not a finite number")
         made._table = kernel.make_table(made._keys)
         return made
 

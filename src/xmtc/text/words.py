@@ -84,11 +84,11 @@ class WordRules:
         builder = StringsBuilder()
         for at in found.tolist():
             builder.append(_normal(texts[at], self.strip_accents))
-        changed = builder.build()
-        starts, ends = texts.starts.copy(), texts.ends.copy()
-        starts[found] = changed.starts + len(texts.buffer)
-        ends[found] = changed.ends + len(texts.buffer)
-        return Strings(np.concatenate([texts.buffer, changed.buffer]), starts, ends)
+        # `texts` may be a few of a large corpus, whose whole buffer must not be copied.
+        both = Strings.joined([texts, builder.build()])
+        order = np.arange(len(texts))
+        order[found] = np.arange(len(texts), len(both))
+        return both[order]
 
     def hf_normalizer(self) -> Any:
         """The same folding as a normalizer of the `tokenizers` library."""

@@ -1,0 +1,47 @@
+"""What commands share: text that is safe on a terminal, JSON, and sizes given as a share or a number."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# Control characters, and those that turn the direction of writing, can rewrite what a terminal shows.
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    r"""The text on one line, with characters that would steer a terminal written as escapes.
+
+    >>> printable("red\x1b[31m\nsky"), printable("東京 – Ünlü")
+    ('red\\x1b[31m sky', '東京 – Ünlü')
+    """
+    return UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text.replace("\n", " "))
+
+
+def write_json(path: str, value: Any) -> None:
+    """Write JSON, indented, to a file or, for `-`, to standard output."""
+    import json
+
+    from xmtc.corpus.files import replacing
+
+    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    with replacing(path) as out:
+        # A file name need not be Unicode; the escape that stands for such a byte is JSON's own.
+        out.write(text.encode("utf-8", "backslashreplace"))
+
+
+def share_or_number(text: str, option: str) -> float | int:
+    """A share of the documents such as 0.1, or their number such as 500.
+
+    >>> share_or_number("0.1", "--test"), share_or_number("500", "--test")
+    (0.1, 500)
+    """
+    from xmtc.errors import ConfigError
+
+    try:
+        size = int(text) if text.strip().isdecimal() else float(text)
+    except ValueError:
+        size = -1
+    if not (0 < size < 1 or (isinstance(size, int) and size > 0)):
+        raise ConfigError(f"{option} {text}: a share between 0 and 1 or a whole number of documents was expected")
+    return size

@@ -1,0 +1,72 @@
+"""CSR matrices with the narrowest index type: scipy would widen all indices to 64 bits for one wide array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+Csr = csr_array[Any, tuple[int, int]]
+INT32_MAX = np.iinfo(np.int32).max
+
+
+def make_csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Csr:
+    """A CSR matrix whose indices take 4 bytes wherever they can; the arrays are not copied if they are fit already.
+
+    >>> make_csr(np.ones(2), np.array([0, 1]), np.array([0, 1, 2]), (2, 3)).indices.dtype
+    dtype('int32')
+    """
+    kind = np.int32 if max(len(data), *shape) <= INT32_MAX else np.int64
+    matrix: Csr = csr_array(
+        (data, indices.astype(kind, copy=False), indptr.astype(kind, copy=False)), shape=shape, copy=False
+    )
+    return matrix
+
+
+def unit_rows(matrix: Csr) -> Csr:
+    """The rows scaled to Euclidean length 1; empty rows stay empty.
+
+    >>> unit_rows(make_csr(np.array([3.0, 4.0]), np.array([0, 1]), np.array([0, 2, 2]), (2, 2))).toarray().round(1)
+    array([[0.6, 0.8],
+           [0. , 0. ]], dtype=float32)
+    """
+    sizes = np.diff(matrix.indptr)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    lengths = np.sqrt(np.bincount(rows, matrix.data.astype(np.float64) ** 2, minlength=len(sizes)))
+    scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return make_csr((matrix.data * scale[rows]).astype(np.float32), matrix.indices, matrix.indptr, matrix.shape)
+
+
+def checked_csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Csr:
+    """As `make_csr`, for arrays from a file: a ValueError unless every index lies within the matrix.
+
+    Not scipy's `check_format`, which believes a matrix to be empty if its last row ends at 0, whatever stands before.
+
+    >>> checked_csr(np.ones(1), np.array([3]), np.array([0, 1]), (1, 3))
+    Traceback (most recent call last):
+    ValueError: a column is outside of 0 to 2
+    """
+    rows, columns = shape
+    if data.ndim != 1 or indices.shape != data.shape or indptr.shape != (rows + 1,) or columns < 0:
+        raise ValueError(f"arrays of {data.shape}, {indices.shape} and {indptr.shape} make no matrix of {shape}")
+    if {indices.dtype, indptr.dtype} - {np.dtype(np.int32), np.dtype(np.int64)}:
+        raise ValueError("indices are not of an integer type")
+    if indptr[0] != 0 or indptr[-1] != len(data) or np.any(indptr[1:] < indptr[:-1]):
+        raise ValueError(f"the ends of rows do not rise from 0 to {len(data)}")
+    if len(indices) and not 0 <= indices.min() <= indices.max() < columns:
+        raise ValueError(f"a column is outside of 0 to {columns - 1}")
+    return make_csr(data, indices, indptr, shape)
+
+
+def with_columns(matrix: Csr, width: int) -> Csr:
+    """The matrix with its first `width` columns, or padded with empty ones.
+
+    >>> with_columns(csr_array(np.eye(2, 3, dtype=np.float32)), 1).toarray().tolist()
+    [[1.0], [0.0]]
+    """
+    if matrix.shape[1] > width:
+        cut: Csr = matrix[:, :width]
+        return cut
+    return make_csr(matrix.data, matrix.indices, matrix.indptr, (matrix.shape[0], width))

@@ -1,0 +1,90 @@
+"""How much memory this process can still take; a run that needs more is refused before it starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+PROC = Path("/proc")
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def available_memory() -> int:
+    """Bytes that this process can still take: the least of what the machine, its container and its limits allow.
+
+    >>> available_memory() > 0
+    True
+    """
+    return max(0, min([_free(), *_container_room(), *_process_room()]))
+
+
+def _free() -> int:
+    """What the machine has free; where no system call tells, as much as one could wish."""
+    facts = _numbers(PROC / "meminfo")
+    if "MemAvailable" in facts:
+        return facts["MemAvailable"] * 1024
+    for pages in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):  # macOS knows only the second, Windows neither
+        try:
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf(pages)
+        except (AttributeError, ValueError, OSError):
+            continue
+    return sys.maxsize
+
+
+def _container_room() -> Iterator[int]:
+    """What each control group that this process is in leaves it (version 2, or the memory controller of version 1)."""
+    try:
+        lines = (PROC / "self" / "cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, inside = line.split(":", 2)
+        if controllers == "":
+            top, most, used, cache = CGROUPS, "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            top = CGROUPS / "memory"
+            most, used, cache = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+        else:
+            continue
+        group = top / inside.strip("/")
+        # In a container the path may be the host's, of which only the top is to be seen.
+        for folder in {group, *group.parents, top} - {*top.parents}:
+            limit, now = _number(folder / most), _number(folder / used)
+            if limit is not None and now is not None:
+                # Pages of files count as used but are given back when they are wanted.
+                yield limit - now + _numbers(folder / "memory.stat").get(cache, 0)
+
+
+def _process_room() -> Iterator[int]:
+    """What `ulimit` leaves, of all addresses and of data."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    try:
+        sizes = [int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in (PROC / "self" / "statm").read_text().split()]
+    except OSError:
+        sizes = [0] * 7
+    for kind, used in ((resource.RLIMIT_AS, sizes[0]), (resource.RLIMIT_DATA, sizes[5])):
+        soft, _ = resource.getrlimit(kind)
+        if soft != resource.RLIM_INFINITY:
+            yield soft - used
+
+
+def _number(file: Path) -> int | None:
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None  # "max": no limit
+
+
+def _numbers(file: Path) -> dict[str, int]:
+    """The lines `name number` or `name: number kB` of a file of the system; nothing if there is no such file."""
+    try:
+        lines = [line.replace(":", " ").split() for line in file.read_text().splitlines()]
+    except OSError:
+        return {}
+    return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdecimal()}

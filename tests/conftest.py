@@ -1,0 +1,7 @@
+"""Settings of all tests."""
+
+from hypothesis import settings
+
+# The first call of a kernel compiles it, and a shared machine may stop for a second anywhere: no test times examples.
+settings.register_profile("xmtc", deadline=None)
+settings.load_profile("xmtc")

@@ -1,0 +1,187 @@
+"""A folder whose checksums are right but whose content is not: it loads and predicts, or says what is wrong.
+
+Each case runs in this process, so a compiled loop that reads or writes where it must not would take the tests down.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from contract_corpus import QUICK, small_corpus
+
+from xmtc import storage
+from xmtc.corpus.corpus import Corpus
+from xmtc.errors import BadModelFolder, XmtcError
+from xmtc.models.base import Model
+from xmtc.models.catalogue import load, make
+from xmtc.storage import FolderWriter
+
+Array = np.ndarray[Any, Any]
+TEXTS = ["ship wave captain bread", "東京 大阪 街", ""]
+ROUNDS = 120
+
+
+def change_arrays(folder: Path, file: str, change: Callable[[dict[str, Array]], None]) -> None:
+    """Change the arrays of a model's file and put its new checksum into the manifest."""
+    arrays = {key: np.array(array) for key, array in storage._mapped(folder / file).items()}
+    change(arrays)
+    FolderWriter(folder).arrays(file.removesuffix(".safetensors"), arrays)
+    change_manifest(folder, lambda manifest: manifest["files"].update({file: storage._facts(folder / file)}))
+
+
+def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    change(manifest)
+    manifest["checksum"] = storage._checksum(manifest)
+    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+
+
+def use(folder: Path) -> None:
+    """Do what a server does with a model it was given."""
+    model = load(folder)
+    top = model.predict(TEXTS, k=3)
+    assert np.isfinite(top.scores).all()
+    assert top.ids.max(initial=-1) < len(top.labels)
+    top.names()
+    if model.capabilities.explain:
+        model.explain(TEXTS[0], top.labels.key(0))
+
+
+def damaged(array: Array, rng: np.random.Generator) -> Array:
+    """The array with something wrong: values, order, size, type or shape."""
+    extremes: list[Any] = [0, -1, 1, 2**31 - 1, 2**40, -(2**62)]
+    if array.dtype.kind == "f":
+        extremes = [0.0, -1.0, 1e-38, 1e38, np.nan, np.inf]
+    kind = rng.integers(8)
+    if kind == 0:
+        return array[: rng.integers(len(array) + 1)]
+    if kind == 1:
+        return np.concatenate([array, array[-3:]])
+    if kind == 2:
+        return rng.permutation(array)
+    if kind == 3:
+        return array.astype(str(rng.choice(["i4", "i8", "f4", "u1", "u8"])))
+    if kind == 4:
+        return array.reshape(1, -1)
+    if kind == 5:
+        return array.view(np.uint8)
+    if not len(array):
+        return np.ones(3, array.dtype)
+    changed = array.copy()
+    with np.errstate(all="ignore"):
+        value = np.array(extremes[rng.integers(len(extremes))]).astype(array.dtype)
+    changed[rng.integers(len(array), size=1 if kind == 6 else 1 + len(array) // 3)] = value
+    return changed
+
+
+@pytest.fixture
+def saved(fitted: Model, tmp_path: Path) -> Path:
+    fitted.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def array_files(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.glob("*.safetensors"))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_damaged_arrays(saved: Path) -> None:
+    rng = np.random.default_rng(20)
+    places = [(file, key) for file in array_files(saved) for key in storage._mapped(saved / file)]
+    refused = 0
+    for _ in range(ROUNDS):
+        file, key = places[rng.integers(len(places))]
+        copy = saved.with_name("copy")
+        shutil.copytree(saved, copy)
+        try:
+            change_arrays(copy, file, lambda arrays, key=key: arrays.update({key: damaged(arrays[key], rng)}))  # type: ignore[misc]
+            use(copy)
+        except XmtcError:
+            refused += 1
+        finally:
+            shutil.rmtree(copy)
+    assert refused > ROUNDS / 4, "too few of these folders were found out for this to be a test"
+
+
+def test_missing_arrays(saved: Path) -> None:
+    for file in array_files(saved):
+        for key in storage._mapped(saved / file):
+            copy = saved.with_name("copy")
+            shutil.copytree(saved, copy)
+            change_arrays(copy, file, lambda arrays, key=key: arrays.pop(key))  # type: ignore[misc]
+            with pytest.raises(BadModelFolder):
+                use(copy)
+                raise BadModelFolder("optional, so nothing is wrong")
+            shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"config": None}, {"config": []}, {"config": {"seed": "x"}}, {"config": {"evil": 1}}, {"config": {"seed": -1}},
+        {"kind": None}, {"kind": []}, {"kind": 3}, {"training": []}, {"training": {}}, {"training": {"documents": "9"}},
+        {"training": {"documents": 0}}, {"training": {"documents": -5}}, {"training": {"documents": None}},
+        {"files": {"labels.safetensors": None}}, {"files": {"labels.safetensors": {"bytes": "1", "sha256": 3}}},
+        {"files": {"labels.safetensors": {}}}, {"files": {}}, {"files": {"": {"bytes": 0, "sha256": ""}}},
+        {"format": True}, {"format": -1}, {"format": 1e300}, {"format": None},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:.*not part of the model")
+def test_odd_manifests(saved: Path, change: dict[str, Any]) -> None:
+    change_manifest(saved, lambda manifest: manifest.update(change))
+    with pytest.raises(XmtcError):
+        use(saved)
+
+
+def test_labels_of_another_model(saved: Path, tmp_path: Path, name: str) -> None:
+    """The parts of two models, each of them good, do not make a third."""
+    few = Corpus.of(["ship", "bread"], [["a"], ["b"]])
+    make(name, **QUICK.get(name, {})).fit(few).save(tmp_path / "few")
+    for file in array_files(saved):
+        copy = saved.with_name("copy")
+        shutil.copytree(saved, copy)
+        shutil.copy(tmp_path / "few" / file, copy / file)
+        change_manifest(copy, lambda m, file=file, copy=copy: m["files"].update({file: storage._facts(copy / file)}))  # type: ignore[misc]
+        if len(array_files(saved)) > 1:
+            with pytest.raises(BadModelFolder):
+                use(copy)
+        else:
+            use(copy)
+        shutil.rmtree(copy)
+
+
+def parents(size: int, above: list[int]) -> dict[str, Array]:
+    return {"parents.indices": np.array(above, np.int32), "parents.indptr": np.arange(size + 1, dtype=np.int64)}
+
+
+def bad_parents(size: int) -> Iterator[dict[str, Array]]:
+    yield parents(size, [1, 0, *range(size - 2)])  # a cycle
+    yield parents(size, [*range(size)])  # each its own parent
+    yield parents(size, [size] * size)
+    yield parents(size, [-1] * size)
+    yield {**parents(size, [0] * size), "parents.indptr": np.arange(size, -1, -1, dtype=np.int64)}
+    yield {"parents.indices": np.array([0], np.int32)}
+
+
+def test_bad_parents(saved: Path) -> None:
+    size = len(load(saved).labels_ or ())
+    for wrong in bad_parents(size):
+        copy = saved.with_name("copy")
+        shutil.copytree(saved, copy)
+        change_arrays(copy, "labels.safetensors", lambda arrays, wrong=wrong: arrays.update(wrong))  # type: ignore[misc]
+        with pytest.raises(BadModelFolder):
+            use(copy)
+        shutil.rmtree(copy)
+
+
+def test_small_corpus_is_what_the_folders_hold(saved: Path) -> None:
+    """Unchanged, the folder is good: the tests above fail for the change and for nothing else."""
+    use(saved)
+    assert (load(saved).labels_ or ()) == small_corpus().labels
