@@ -11,8 +11,8 @@ from __future__ import annotations
 import gzip
 
 import orjson
-from timing import arguments, side_by_side
 
+from timing import arguments, side_by_side
 from xmtc.corpus.formats import read
 
 ROUNDS = 5

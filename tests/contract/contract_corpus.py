@@ -7,7 +7,7 @@ import numpy as np
 from xmtc.corpus.corpus import Corpus
 
 #: Hyper-parameters that make a method quick on a small corpus, for those whose defaults are for large ones.
-QUICK: dict[str, dict[str, object]] = {"parabel": {"trees": 2}, "bonsai": {"trees": 2}}
+QUICK: dict[str, dict[str, object]] = {"parabel": {"trees": 1}, "bonsai": {"trees": 1}}
 
 TOPICS = {
     "sea": "ship sail wave harbour anchor tide captain deck",

@@ -19,13 +19,13 @@ from scipy.sparse import csr_array, vstack
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
-from xmtc.corpus.sparse import unit_rows, with_columns
 from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.search.sparse import SparseIndex
 from xmtc.storage import FolderReader, FolderWriter
+from xmtc.text.documents import DocumentVectors
 from xmtc.text.tfidf import TfIdf, TfIdfSettings
 
 
@@ -60,33 +60,17 @@ class NearestNeighbours(Model):
     Config = KnnConfig
     config: KnnConfig
 
-    tfidf_: TfIdf | None
+    vectors_: DocumentVectors
     index_: SparseIndex
     targets_: Csr
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Word keys and counts while counting, the matrix, and its transpose; all grow with the non-zeros."""
-        if corpus.texts is None:
-            assert corpus.features is not None
-            return 16 * corpus.features.nnz
-        words = corpus.texts.nbytes // 6  # a word and a space, in most languages and on average
-        shortest, longest = self.config.tfidf.ngrams
-        return 40 * words * (longest - shortest + 1)
+        return DocumentVectors(self.config.tfidf).memory_needed(corpus)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None) -> None:
-        if corpus.texts is not None:
-            self.tfidf_ = TfIdf(self.config.tfidf)
-            vectors = self.tfidf_.fit_transform(corpus.texts)
-            if not len(self.tfidf_):
-                raise XmtcError(
-                    f"{corpus.name}: no word is left to compare documents by; "
-                    "lower tfidf.min_df or tfidf.min_chars, or raise tfidf.max_df"
-                )
-        else:
-            self.tfidf_ = None
-            assert corpus.features is not None
-            vectors = unit_rows(corpus.features)
-        self.index_ = SparseIndex.of(vectors)
+        self.vectors_ = DocumentVectors(self.config.tfidf)
+        self.index_ = SparseIndex.of(self.vectors_.fit_transform(corpus))
         self.targets_ = corpus.targets
 
     def _partial_fit(self, corpus: Corpus) -> None:
@@ -131,17 +115,18 @@ class NearestNeighbours(Model):
     def _save(self, folder: FolderWriter) -> None:
         folder.matrix("index", self.index_.columns)
         folder.matrix("targets", self.targets_)
-        if self.tfidf_ is not None:
-            folder.arrays("tfidf", self.tfidf_.to_arrays())
+        folder.arrays("tfidf", self.vectors_.to_arrays())
 
     def _load(self, folder: FolderReader) -> None:
         self.targets_ = folder.matrix("targets", (None, len(self._fitted())))
-        self.tfidf_ = None
-        if folder.has("tfidf.safetensors"):
-            with folder.building("tfidf"):
-                self.tfidf_ = TfIdf.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
-        terms = len(self.tfidf_) if self.tfidf_ is not None else None
-        self.index_ = SparseIndex(folder.matrix("index", (terms, self.targets_.shape[0])))
+        with folder.building("tfidf"):
+            self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
+        self.index_ = SparseIndex(folder.matrix("index", (self.vectors_.width, self.targets_.shape[0])))
+
+    @property
+    def tfidf_(self) -> TfIdf | None:
+        """The fitted tf-idf, unless the model was trained on features."""
+        return self.vectors_.tfidf
 
     def _weights(self, similarities: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
         """What each neighbour's vote weighs, similarity ** power, relative to the nearest so that it cannot vanish."""
@@ -151,11 +136,4 @@ class NearestNeighbours(Model):
         return weights
 
     def _vectors(self, corpus: Corpus) -> Csr:
-        if self.tfidf_ is not None:
-            if corpus.texts is None:
-                raise XmtcError(f"this knn model was trained on texts, which {corpus.name} does not have")
-            return self.tfidf_.transform(corpus.texts)
-        if corpus.features is None:
-            raise XmtcError(f"this knn model was trained on features, which {corpus.name} does not have")
-        # A feature that training did not have is like an unknown word.
-        return with_columns(unit_rows(corpus.features), int(self.index_.columns.shape[0]))
+        return self.vectors_.transform(corpus)
