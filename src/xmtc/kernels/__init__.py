@@ -89,11 +89,11 @@ def compiled(parallel: bool = False) -> Callable[[F], F]:
 
         @wraps(function)
         def announced(*arguments: Any) -> Any:
-            before = len(kernel.signatures)
+            before = len(kernel.overloads)
             start = time.perf_counter()
             with _one_at_a_time if parallel else nullcontext():
                 result = kernel(*(_frozen(a) if isinstance(a, np.ndarray) else a for a in arguments))
-            if len(kernel.signatures) > before and sum(kernel.stats.cache_misses.values()):
+            if len(kernel.overloads) > before and sum(kernel.stats.cache_misses.values()):
                 spent = time.perf_counter() - start
                 if spent > SLOW_SECONDS:
                     print(f"compiled {function.__name__} in {spent:.1f} s (once; cached)", file=sys.stderr)
@@ -118,5 +118,8 @@ def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
     >>> in_threads(lambda n: n * n, range(4))
     [0, 1, 4, 9]
     """
+    pieces = list(items)
+    if len(pieces) < 2:  # as at the root of a tree
+        return [work(piece) for piece in pieces]
     with ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS) as pool:
-        return list(pool.map(work, items))
+        return list(pool.map(work, pieces))

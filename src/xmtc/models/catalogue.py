@@ -15,6 +15,8 @@ from xmtc.storage import opening
 CATALOGUE = {
     "prior": "xmtc.models.prior:Prior",
     "knn": "xmtc.models.knn:NearestNeighbours",
+    "parabel": "xmtc.models.parabel:Parabel",
+    "bonsai": "xmtc.models.bonsai:Bonsai",
 }
 
 

@@ -1,0 +1,142 @@
+"""Splitting sparse unit vectors into clusters: balanced 2-means and k-means, both by cosine."""
+
+# ruff: noqa: D103, NPY002 - kernels; what each does stands in its first comment, and numba compiles np.random's calls
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.kernels import compiled, jitted
+from xmtc.kernels.svm import local_rows
+
+Ints = NDArray[Any]
+Floats = NDArray[np.float32]
+
+
+@compiled()
+def balanced_split(
+    indptr: Ints, indices: Ints, data: Floats, members: Ints, smallest_gain: float, most_rounds: int, seed: int
+) -> NDArray[np.int64]:
+    # Reorder `members` (rows of a CSR matrix) so that the first half and the rest are two spherical clusters whose
+    # sizes differ by at most 1 (the first half is the smaller one). Starts from two distinct random members.
+    rows_indptr, rows_indices, rows_data, features = local_rows(indptr, indices, data, members)
+    count = len(members)
+    np.random.seed(seed)
+    first = np.random.randint(count)
+    second = (first + 1 + np.random.randint(count - 1)) % count
+    centres = np.zeros((2, len(features)), np.float32)
+    for entry in range(rows_indptr[first], rows_indptr[first + 1]):
+        centres[0, rows_indices[entry]] = rows_data[entry]
+    for entry in range(rows_indptr[second], rows_indptr[second + 1]):
+        centres[1, rows_indices[entry]] = rows_data[entry]
+    lead = np.empty(count, np.float32)
+    nearness = np.empty((2, count), np.float32)
+    order = np.arange(count)
+    half = count // 2
+    before = -np.inf
+    for _ in range(most_rounds):
+        for row in range(count):
+            a, b = np.float32(0), np.float32(0)
+            for entry in range(rows_indptr[row], rows_indptr[row + 1]):
+                feature = rows_indices[entry]
+                a += rows_data[entry] * centres[0, feature]
+                b += rows_data[entry] * centres[1, feature]
+            nearness[0, row], nearness[1, row] = a, b
+            lead[row] = b - a
+        order = np.argsort(lead, kind="mergesort")
+        objective = 0.0
+        for at in range(count):
+            objective += nearness[0 if at < half else 1, order[at]]
+        objective /= count
+        if objective - before < smallest_gain:
+            break
+        before = objective
+        centres[:] = 0
+        for at in range(count):
+            side = 0 if at < half else 1
+            row = order[at]
+            for entry in range(rows_indptr[row], rows_indptr[row + 1]):
+                centres[side, rows_indices[entry]] += rows_data[entry]
+        for side in range(2):
+            square = 0.0
+            for feature in range(len(features)):
+                square += centres[side, feature] * centres[side, feature]
+            if square > 0:
+                centres[side] *= np.float32(1 / np.sqrt(square))
+    split = np.empty(count, np.int64)
+    for at in range(count):
+        split[at] = members[order[at]]
+    return split
+
+
+@compiled()
+def kmeans_split(
+    indptr: Ints, indices: Ints, data: Floats, members: Ints, clusters: int, smallest_gain: float, most_rounds: int,
+    seed: int,
+) -> NDArray[np.int32]:  # fmt: skip
+    # The cluster of each member, 0 to clusters - 1: spherical k-means from distinct random members; clusters that end
+    # with a single member are dissolved into the nearest others. Some numbers may stay unused.
+    rows_indptr, rows_indices, rows_data, features = local_rows(indptr, indices, data, members)
+    count = len(members)
+    np.random.seed(seed)
+    centres = np.zeros((len(features), clusters), np.float32)  # a feature's row is read at once for all clusters
+    chosen = np.random.permutation(count)[:clusters]
+    for cluster in range(clusters):
+        row = chosen[cluster]
+        for entry in range(rows_indptr[row], rows_indptr[row + 1]):
+            centres[rows_indices[entry], cluster] = rows_data[entry]
+    alive = np.ones(clusters, np.bool_)
+    assigned = np.zeros(count, np.int32)
+    objective = _assign(rows_indptr, rows_indices, rows_data, centres, alive, assigned)
+    for _ in range(most_rounds):
+        _move_centres(rows_indptr, rows_indices, rows_data, centres, assigned)
+        before = objective
+        objective = _assign(rows_indptr, rows_indices, rows_data, centres, alive, assigned)
+        if objective - before < smallest_gain:
+            break
+    sizes = np.bincount(assigned, minlength=clusters)
+    if (sizes > 1).any():
+        alive = sizes > 1
+        _assign(rows_indptr, rows_indices, rows_data, centres, alive, assigned)
+    return assigned
+
+
+@jitted()
+def _assign(indptr: Any, indices: Any, data: Any, centres: Any, alive: Any, assigned: Any) -> float:
+    # Give each row to the nearest living cluster, ties to the lower number; returns the mean cosine.
+    clusters = centres.shape[1]
+    scores = np.empty(clusters, np.float32)
+    total = 0.0
+    for row in range(len(assigned)):
+        scores[:] = 0
+        for entry in range(indptr[row], indptr[row + 1]):
+            value = data[entry]
+            feature = indices[entry]
+            for cluster in range(clusters):
+                scores[cluster] += value * centres[feature, cluster]
+        best = -1
+        for cluster in range(clusters):
+            if alive[cluster] and (best < 0 or scores[cluster] > scores[best]):
+                best = cluster
+        assigned[row] = best
+        total += scores[best]
+    return total / len(assigned)
+
+
+@jitted()
+def _move_centres(indptr: Any, indices: Any, data: Any, centres: Any, assigned: Any) -> None:
+    # Each centre becomes the sum of its rows, scaled to length 1.
+    centres[:] = 0
+    for row in range(len(assigned)):
+        for entry in range(indptr[row], indptr[row + 1]):
+            centres[indices[entry], assigned[row]] += data[entry]
+    squares = np.zeros(centres.shape[1], np.float64)
+    for feature in range(centres.shape[0]):
+        for cluster in range(centres.shape[1]):
+            squares[cluster] += centres[feature, cluster] * centres[feature, cluster]
+    scale = (1 / np.sqrt(np.maximum(squares, 1e-30))).astype(np.float32)
+    for feature in range(centres.shape[0]):
+        for cluster in range(centres.shape[1]):
+            centres[feature, cluster] *= scale[cluster]
