@@ -10,30 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
+from xmtc.kernels.heap import best_first, offer
 
 Ints = NDArray[Any]
 Floats = NDArray[np.float32]
 
 BLOCKS = 64  # pieces of parallel work; each holds one row of scores
-
-
-@numba.njit(inline="always")
-def _sift_down(scores: Any, ids: Any, size: int, at: int) -> None:
-    # Restore the heap (worst on top: lowest score, on ties the highest id) below `at`.
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            return
-        other = child + 1
-        if other < size and (
-            scores[other] < scores[child] or (scores[other] == scores[child] and ids[other] > ids[child])
-        ):
-            child = other
-        if scores[at] < scores[child] or (scores[at] == scores[child] and ids[at] > ids[child]):
-            return
-        scores[at], scores[child] = scores[child], scores[at]
-        ids[at], ids[child] = ids[child], ids[at]
-        at = child
 
 
 @jitted()
@@ -43,25 +25,10 @@ def select_top(values: Any, k: int, top_ids: Any, top_scores: Any) -> int:
     for at in range(len(values)):
         value = values[at]
         # "Not above" rather than "at most": so NaN, which a damaged model may bring, is never selected.
-        if k == 0 or not value > 0 or (size == k and value <= top_scores[0]):
+        if not value > 0 or (size == k and size > 0 and value <= top_scores[0]):
             continue
-        if size < k:
-            place = size
-            size += 1
-            while place > 0:  # sift up
-                parent = (place - 1) // 2
-                if top_scores[parent] < value or (top_scores[parent] == value and top_ids[parent] > at):
-                    break
-                top_scores[place], top_ids[place] = top_scores[parent], top_ids[parent]
-                place = parent
-            top_scores[place], top_ids[place] = value, at
-        else:
-            top_scores[0], top_ids[0] = value, at
-            _sift_down(top_scores, top_ids, size, 0)
-    for last in range(size - 1, 0, -1):  # heap sort: the worst goes to the end
-        top_scores[0], top_scores[last] = top_scores[last], top_scores[0]
-        top_ids[0], top_ids[last] = top_ids[last], top_ids[0]
-        _sift_down(top_scores, top_ids, last, 0)
+        size = offer(top_scores, top_ids, size, k, value, at)
+    best_first(top_scores, top_ids, size)
     return size
 
 

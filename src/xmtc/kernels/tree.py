@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
-from xmtc.kernels.neighbours import _sift_down
+from xmtc.kernels.heap import best_first, offer
 from xmtc.kernels.svm import SQUARED_HINGE, U
 
 Ints = NDArray[Any]
@@ -239,24 +239,8 @@ def _select(ids: Any, values: Any, first: int, last: int, k: int, top_ids: Any, 
     # The k largest of values[first:last], falling, ties to the lower id; returns how many there are.
     size = 0
     for at in range(first, last):
-        value, id_ = values[at], ids[at]
-        if size < k:
-            place = size
-            size += 1
-            while place > 0:
-                parent = (place - 1) // 2
-                if top_values[parent] < value or (top_values[parent] == value and top_ids[parent] > id_):
-                    break
-                top_values[place], top_ids[place] = top_values[parent], top_ids[parent]
-                place = parent
-            top_values[place], top_ids[place] = value, id_
-        elif value > top_values[0] or (value == top_values[0] and id_ < top_ids[0]):
-            top_values[0], top_ids[0] = value, id_
-            _sift_down(top_values, top_ids, size, 0)
-    for end in range(size - 1, 0, -1):
-        top_values[0], top_values[end] = top_values[end], top_values[0]
-        top_ids[0], top_ids[end] = top_ids[end], top_ids[0]
-        _sift_down(top_values, top_ids, end, 0)
+        size = offer(top_values, top_ids, size, k, values[at], ids[at])
+    best_first(top_values, top_ids, size)
     return size
 
 
