@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import PositiveInt
 from scipy.sparse import csr_array
 
+from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.models.base import Capabilities, Model, ModelConfig
@@ -52,7 +53,7 @@ class Centroid(Model):
         labels_a_document = corpus.targets.nnz / max(len(corpus), 1)
         return int(12 * words * (1 + labels_a_document))
 
-    def _fit(self, corpus: Corpus, valid: Corpus | None) -> None:
+    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         assert corpus.texts is not None
         self.tfidf_ = TfIdf(self.config.tfidf)
         vectors = self.tfidf_.fit_transform(corpus.texts)  # (documents, terms)

@@ -129,6 +129,21 @@ def test_blend_refuses_what_does_not_fit() -> None:
             Predictions.blend([one, one], weights)
 
 
+def test_blend_refuses_a_score_that_is_no_number_unless_its_place_is_empty() -> None:
+    def listed(*scores: float) -> Predictions:
+        return Predictions(np.array([[2, 0, -1]], np.int32), np.array([scores], np.float32), LABELS)
+
+    with pytest.raises(ValueError, match="not a number"):
+        Predictions.blend([listed(1.0, 0.5, 0.0), listed(1.0, float("nan"), 0.0)], k=1)
+    assert pairs_of(Predictions.blend([listed(1.0, 0.5, float("nan"))])) == [[(2, 1.0), (0, 0.5)]]
+    # The worst score there is still stands before an empty place.
+    assert pairs_of(Predictions.blend([listed(1.0, -np.inf, 0.0)])) == [[(2, 1.0), (0, -np.inf)]]
+
+
+def test_blend_of_no_documents() -> None:
+    assert Predictions.blend([sorted_of([])] * 2, k=3).ids.shape == (0, 2)
+
+
 @pytest.mark.parametrize(("ids", "scores"), [([[1, 2]], [[0.5]]), ([1], [0.5])])
 def test_shapes_must_agree(ids: Any, scores: Any) -> None:
     with pytest.raises(ValueError, match="must be equal in shape"):

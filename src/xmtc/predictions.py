@@ -121,25 +121,33 @@ class Predictions:
         """
         if not parts or len({(len(part), len(part.labels)) for part in parts}) != 1:
             raise ValueError("only predictions for the same documents and labels can be blended")
-        shares = np.asarray(weights if weights is not None else [1.0] * len(parts), float)
+        shares = [float(weight) for weight in weights] if weights is not None else [1.0] * len(parts)
         if len(shares) != len(parts):
             raise ValueError(f"{len(shares)} weights for {len(parts)} predictions")
-        if not (np.all(shares >= 0) and 0 < shares.sum() < np.inf):
-            raise ValueError(f"weights must be 0 or more and not all 0, not {shares.tolist()}")
-        ids = np.concatenate([part.ids for part in parts], axis=1).astype(np.int64)
+        whole = sum(shares)
+        if not (all(share >= 0 for share in shares) and 0 < whole < np.inf):
+            raise ValueError(f"weights must be 0 or more and not all 0, not {shares}")
+        ids = np.concatenate([part.ids for part in parts], axis=1)
         scores = np.concatenate(
-            [part.scores * np.float32(share) for part, share in zip(parts, shares / shares.sum(), strict=True)], axis=1
+            [part.scores * np.float32(share / whole) for part, share in zip(parts, shares, strict=True)], axis=1
         )
-        # Sort each row by label, then add up runs of the same label at the run's first place.
-        order = np.argsort(ids, axis=1, kind="stable")
-        ids, scores = np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
+        # Sort each row by label, then add up runs of the same label; each row begins a new run.
+        row_starts = np.arange(len(ids))[:, None] * ids.shape[1]
+        order = ids.argsort(axis=1, kind="stable") + row_starts
+        ids, scores = ids.take(order), scores.take(order)
         first = np.ones(ids.shape, bool)
-        first[:, 1:] = ids[:, 1:] != ids[:, :-1]
-        run = (np.cumsum(first, axis=1) - 1) + np.arange(len(ids))[:, None] * ids.shape[1]
-        sums = np.bincount(run.ravel(), scores.ravel().astype(float), minlength=ids.size).reshape(ids.shape)
-        merged = np.take_along_axis(sums, np.cumsum(first, axis=1) - 1, 1).astype(np.float32)
+        np.not_equal(ids[:, 1:], ids[:, :-1], out=first[:, 1:])
+        run = first.cumsum()
+        merged = np.bincount(run, scores.ravel()).astype(np.float32).take(run).reshape(ids.shape)
+        listed = first & (ids >= 0)
+        if np.isnan(merged[listed]).any():
+            raise ValueError("a score is not a number")
+        # Labels rise within a row, so a stable sort leaves ties to the lower id; NaN sorts behind every number.
+        falling = np.where(listed, -merged, np.float32(np.nan))
+        order = falling.argsort(axis=1, kind="stable")[:, : k or max(part.k for part in parts)] + row_starts
+        top_ids, top_scores = ids.take(order).astype(np.int32), merged.take(order)
+        empty = ~listed.take(order)
+        top_ids[empty], top_scores[empty] = -1, 0
         kinds = {part.kind for part in parts}
         kind = kinds.pop() if len(kinds) == 1 else ScoreKind.RANKING
-        return Predictions.sorted(
-            np.where(first, ids, -1), merged, parts[0].labels, kind, k or max(part.k for part in parts)
-        )
+        return Predictions(top_ids, top_scores, parts[0].labels, kind)

@@ -63,10 +63,11 @@ class FolderWriter:
         except SafetensorError as error:  # its way of saying that the disk is full
             raise OSError(str(error)) from error
 
-    def matrix(self, name: str, matrix: Csr) -> None:
-        """Write a CSR matrix as NAME.safetensors."""
+    def matrix(self, name: str, matrix: Csr, half: bool = False) -> None:
+        """Write a CSR matrix as NAME.safetensors; `half`: its numbers with 16 bits, which is 3 digits."""
         shape = np.array(matrix.shape, np.int64)
-        self.arrays(name, {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": shape})
+        data = matrix.data.astype(np.float16) if half else matrix.data
+        self.arrays(name, {"data": data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": shape})
 
     def labels(self, labels: LabelSet) -> None:
         """Write the label set."""
@@ -244,11 +245,12 @@ class FolderReader:
         with self.building(name):
             arrays = self.arrays(name)
             rows, columns = map(int, arrays["shape"])
-            if arrays["data"].dtype != np.float32:
+            if arrays["data"].dtype not in (np.float32, np.float16):
                 raise ValueError(f"its numbers are of the type {arrays['data'].dtype}")
+            data = arrays["data"].astype(np.float32, copy=False)
             if shape[0] not in (None, rows) or shape[1] not in (None, columns):
                 raise ValueError(f"its shape is {rows, columns}, not {shape}")
-            return checked_csr(arrays["data"], arrays["indices"], arrays["indptr"], (rows, columns))
+            return checked_csr(data, arrays["indices"], arrays["indptr"], (rows, columns))
 
     def labels(self) -> LabelSet:
         """The label set."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from xmtc.cli import main
 from xmtc.cli.app import app
 from xmtc.corpus.formats import read
 from xmtc.data import demo_folder
+from xmtc.evaluation.evaluate import evaluate
+from xmtc.models.catalogue import load
 
 Run = Callable[..., tuple[int, str, str]]
 XMTC = str(Path(sys.executable).with_name("xmtc"))
@@ -74,6 +77,53 @@ def test_train_with_validation_file(run: Run) -> None:
     code, _, err = run("train", demo_folder(), "--model", "prior", "--out", "m", "--valid", demo_folder())
     assert code == 0
     assert "on 400 validation documents" in err
+
+
+def test_calibrated_and_tuned(run: Run, tmp_path: Path) -> None:
+    command = ("train", demo_folder(), "--model", "knn", "--out", "m", "--valid", "0.1")
+    assert run(*command, "--calibrate", "isotonic", "--tune")[0] == 0
+    manifest = json.loads((tmp_path / "m" / "manifest.json").read_text())
+    assert manifest["training"]["calibration"]["method"] == "isotonic"
+    assert manifest["training"]["thresholds"]["documents"] == 360
+    # Of the model as it is saved: before, it is 11.
+    assert manifest["metrics"]["validation"]["ECE@5"] < 4
+    assert manifest["metrics"]["validation"]["micro-F1"] > manifest["metrics"]["validation"]["micro-F1@5"]
+    _, out, _ = run("info", "m")
+    assert re.search(r"^scores +calibrated$", out, re.MULTILINE)
+    assert re.search(r"^thresholds +tuned$", out, re.MULTILINE)
+    assert re.search(r"^training calibration +method isotonic, documents 360, ", out, re.MULTILINE)
+
+    def finished(*options: str) -> bool:
+        code, _, err = run(*command, *options, "--resume")
+        assert code == 0
+        return "finished already" in err
+
+    assert finished("--calibrate", "isotonic", "--tune")
+    assert not finished("--calibrate", "platt", "--tune")
+    assert not finished("--calibrate", "platt")
+    assert finished("--calibrate", "platt")
+    assert not finished()
+    _, out, _ = run("info", "m")
+    assert re.search(r"^scores +not calibrated$", out, re.MULTILINE)
+    assert re.search(r"^thresholds +not tuned$", out, re.MULTILINE)
+
+
+def test_tuned_thresholds_are_used(run: Run, tmp_path: Path) -> None:
+    assert run("train", demo_folder(), "--model", "knn", "--out", "m", "--valid", "0.1", "--tune")[0] == 0
+    assert run("evaluate", "m", demo_folder(), "--threshold", "tuned", "--json", "m.json")[0] == 0
+    model, test = load(tmp_path / "m"), read(demo_folder(), part="test")
+    assert model.thresholds_ is not None
+    expected = evaluate(model, test, threshold=model.thresholds_)
+    assert json.loads((tmp_path / "m.json").read_text())["micro-F1"] == pytest.approx(expected.values["micro-F1"])
+    _, out, _ = run("predict", "m", demo_folder(), "--threshold", "tuned")
+    found = [[label["label"] for label in json.loads(line)["labels"]] for line in out.splitlines()]
+    top = model.predict(test, k=100).threshold(model.thresholds_)
+    assert found == [[top.labels.key(at) for at in row if at >= 0] for row in top.ids.tolist()]
+    assert max(map(len, found)) > 5, "not cut at the usual length"
+    _, out, _ = run("predict", "m", demo_folder(), "--threshold", "tuned", "--k", "2")
+    assert [row[:2] for row in found] == [
+        [label["label"] for label in json.loads(line)["labels"]] for line in out.splitlines()
+    ]
 
 
 def test_set_and_recipe(run: Run, tmp_path: Path) -> None:

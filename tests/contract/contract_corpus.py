@@ -9,6 +9,9 @@ from xmtc.corpus.corpus import Corpus
 #: Hyper-parameters that make a method quick on a small corpus, for those whose defaults are for large ones.
 QUICK: dict[str, dict[str, object]] = {"parabel": {"trees": 1}, "bonsai": {"trees": 1}}
 
+#: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
+FEWER_DOCUMENTS = {"dismec": 1_000}
+
 TOPICS = {
     "sea": "ship sail wave harbour anchor tide captain deck",
     "kitchen": "bread oven flour butter knife salt pepper soup",

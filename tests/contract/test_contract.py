@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contract_corpus import QUICK, small_corpus
+from contract_corpus import FEWER_DOCUMENTS, QUICK, small_corpus
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.calibration import Method
 from xmtc.models.catalogue import load, make, model_class
-from xmtc.predictions import Predictions
+from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderWriter
 
 CHILDREN = Path(__file__).parent / "children"
@@ -297,9 +298,49 @@ def test_partial_fit_survives_saving(fresh: Model, corpus: Corpus, tmp_path: Pat
     assert_same(loaded.predict(corpus[:10]), fresh.partial_fit(corpus[60:]).predict(corpus[:10]))
 
 
+@pytest.mark.parametrize("method", ["isotonic", "platt"])
+def test_calibrated_and_tuned(fitted: Model, corpus: Corpus, tmp_path: Path, method: Method) -> None:
+    raw = fitted.predict(corpus, k=4)
+    fitted.save(tmp_path / "model")
+    model = load(tmp_path / "model")
+    assert model.calibrate(corpus, method).tune(corpus) is model
+    top = model.predict(corpus, k=4)
+    assert_sound(top, len(corpus), 4)
+    assert top.kind is model.score_kind is ScoreKind.CALIBRATED
+    np.testing.assert_array_equal(top.ids, raw.ids)
+    listed = top.ids >= 0
+    assert ((top.scores[listed] > 0) & (top.scores[listed] < 1)).all()
+    right = [label in corpus.labels_of(row) for row, ids in enumerate(top.ids.tolist()) for label in ids if label >= 0]
+    assert top.scores[listed].mean() == pytest.approx(np.mean(right), abs=0.1)
+    assert model.thresholds_ is not None
+    assert model.thresholds_.shape == (len(corpus.labels),)
+    if model.capabilities.explain:
+        label, score = model.predict(["ship sail"], k=1).names()[0][0]
+        assert model.explain("ship sail", label).score == pytest.approx(score, abs=1e-3)
+
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.score_kind is ScoreKind.CALIBRATED
+    assert_same(loaded.predict(corpus, k=4), top)
+    np.testing.assert_array_equal(loaded.thresholds_, model.thresholds_)
+    assert loaded.training_["calibration"]["method"] == method
+    assert_same(loaded.predict(["ship wave"], k=4), model.predict(["qwxz", "ship wave"], k=4)[1:])
+
+
+def test_fitting_again_forgets_calibration_and_thresholds(fresh: Model, corpus: Corpus) -> None:
+    before = fresh.fit(corpus).predict(corpus[:10], k=3)
+    fresh.calibrate(corpus).tune(corpus).fit(corpus)
+    assert fresh.calibration_ is None
+    assert fresh.thresholds_ is None
+    assert not {"calibration", "thresholds"} & set(fresh.training_)
+    assert fresh.score_kind is fresh.capabilities.score
+    assert_same(fresh.predict(corpus[:10], k=3), before)
+
+
 def test_200_000_labels_under_a_memory_cap(name: str) -> None:
+    documents = str(FEWER_DOCUMENTS.get(name, 20_000))
     run = subprocess.run(
-        [sys.executable, CHILDREN / "many_labels.py", name, json.dumps(QUICK.get(name, {}))],
+        [sys.executable, CHILDREN / "many_labels.py", name, json.dumps(QUICK.get(name, {})), documents],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-2000:]

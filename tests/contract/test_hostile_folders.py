@@ -49,6 +49,8 @@ def use(folder: Path) -> None:
     assert np.isfinite(top.scores).all()
     assert top.ids.max(initial=-1) < len(top.labels)
     top.names()
+    if model.thresholds_ is not None:
+        top.threshold(model.thresholds_).names()
     if model.capabilities.explain:
         model.explain(TEXTS[0], top.labels.key(0))
 
@@ -82,7 +84,9 @@ def damaged(array: Array, rng: np.random.Generator) -> Array:
 
 @pytest.fixture
 def saved(fitted: Model, tmp_path: Path) -> Path:
+    """A model with all parts that a model can have."""
     fitted.save(tmp_path / "model")
+    load(tmp_path / "model").calibrate(small_corpus()).tune(small_corpus()).save(tmp_path / "model")
     return tmp_path / "model"
 
 
@@ -143,18 +147,45 @@ def test_odd_manifests(saved: Path, change: dict[str, Any]) -> None:
 def test_labels_of_another_model(saved: Path, tmp_path: Path, name: str) -> None:
     """The parts of two models, each of them good, do not make a third."""
     few = Corpus.of(["ship", "bread"], [["a"], ["b"]])
-    make(name, **QUICK.get(name, {})).fit(few).save(tmp_path / "few")
-    for file in array_files(saved):
+    make(name, **QUICK.get(name, {})).fit(few).calibrate(few).tune(few).save(tmp_path / "few")
+    files = [file for file in array_files(saved) if file != "calibration.safetensors"]  # a curve fits any scores
+    for file in files:
         copy = saved.with_name("copy")
         shutil.copytree(saved, copy)
         shutil.copy(tmp_path / "few" / file, copy / file)
         change_manifest(copy, lambda m, file=file, copy=copy: m["files"].update({file: storage._facts(copy / file)}))  # type: ignore[misc]
-        if len(array_files(saved)) > 1:
-            with pytest.raises(BadModelFolder):
-                use(copy)
-        else:
+        with pytest.raises(BadModelFolder):
             use(copy)
         shutil.rmtree(copy)
+
+
+WRONG: dict[str, list[dict[str, Array]]] = {
+    "calibration": [
+        {"at": np.array([0.5, 0.4]), "chance": np.array([0.1, 0.2])},
+        {"at": np.array([0.4, 0.5]), "chance": np.array([0.2, 0.1])},
+        {"at": np.array([0.4, np.nan]), "chance": np.array([0.1, 0.2])},
+        {"slope": np.array([-1.0]), "offset": np.array([0.0]), "of_probabilities": np.ones(1, np.uint8)},
+        {"slope": np.array([1.0]), "offset": np.array([np.nan]), "of_probabilities": np.ones(1, np.uint8)},
+        {},
+    ],
+    "thresholds": [
+        {"each": np.zeros(1, np.float32), "common": np.zeros(1, np.float32)},
+        {"each": np.full(6, np.nan, np.float32), "common": np.zeros(1, np.float32)},
+        {"each": np.zeros(6, np.float32), "common": np.full(1, np.nan, np.float32)},
+        {"each": np.zeros(6), "common": np.zeros(1)},
+    ],
+}
+
+
+@pytest.mark.parametrize(("part", "at"), [(part, at) for part, cases in WRONG.items() for at in range(len(cases))])
+def test_no_calibration_and_no_thresholds(saved: Path, part: str, at: int) -> None:
+    def change(arrays: dict[str, Array]) -> None:
+        arrays.clear()
+        arrays.update(WRONG[part][at])
+
+    change_arrays(saved, f"{part}.safetensors", change)
+    with pytest.raises(BadModelFolder, match=f"{part}.safetensors"):
+        load(saved)
 
 
 def parents(size: int, above: list[int]) -> dict[str, Array]:

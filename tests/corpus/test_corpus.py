@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from xmtc.corpus.corpus import Corpus, label_matrix, take_rows
+from xmtc.corpus.corpus import FEW_DOCUMENTS, Corpus, label_matrix, take_rows
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
@@ -41,6 +41,23 @@ def test_of_keeps_ids_of_a_given_label_set_and_counts_a_repeated_label_once() ->
     assert list(corpus.labels.keys) == ["z", "a", "new"]
     assert corpus.labels_of(0) == [1, 2]
     assert corpus.targets.data.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("documents", [0, 1, FEW_DOCUMENTS, FEW_DOCUMENTS + 1])
+def test_texts_without_labels(documents: int) -> None:
+    corpus = Corpus.of((f"text {at}" for at in range(documents)), name="new")
+    assert (len(corpus), len(corpus.labels), corpus.name) == (documents, 0, "new")
+    assert list(corpus.texts or []) == [f"text {at}" for at in range(documents)]
+    assert corpus.targets.shape == (documents, 0)
+    assert corpus.targets.dtype == np.float32
+    assert corpus.targets.indptr.dtype == np.int32
+    assert len(Corpus.of(["text"], label_set=LabelSet.of(["a"])).labels) == 1
+
+
+def test_all_rows_are_the_corpus_itself(corpus: Corpus) -> None:
+    assert corpus[:] is corpus[0:99] is corpus
+    assert corpus[::-1] is not corpus
+    assert corpus[::-1].id(0) == "d4"
 
 
 def test_slices_share_memory(corpus: Corpus) -> None:

@@ -33,13 +33,15 @@ def two_camps(size: int) -> Csr:
 
 
 def halves(matrix: Csr, members: Any, seed: int = 0) -> tuple[list[int], list[int]]:
-    found = balanced_split(matrix.indptr, matrix.indices, matrix.data, members, GAIN, ROUNDS, seed).tolist()
+    found = balanced_split(
+        matrix.indptr, matrix.indices, matrix.data, matrix.shape[1], members, GAIN, ROUNDS, seed
+    ).tolist()
     return found[: len(found) // 2], found[len(found) // 2 :]
 
 
 def clusters(matrix: Csr, members: Any, count: int, seed: int = 0) -> list[int]:
     found: list[int] = kmeans_split(
-        matrix.indptr, matrix.indices, matrix.data, members, count, GAIN, ROUNDS, seed
+        matrix.indptr, matrix.indices, matrix.data, matrix.shape[1], members, count, GAIN, ROUNDS, seed
     ).tolist()
     return found
 

@@ -1,11 +1,13 @@
-"""Kernels under many threads, in forked children, and installed where nothing can be written."""
+"""Kernels under many threads, in forked children, installed where nothing can be written, and with small work."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -72,3 +74,53 @@ def test_no_place_for_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
         return values.sum()
 
     assert kernels.compiled()(total)(np.arange(4)) == 6
+
+
+def doubled(values: Any) -> Any:
+    answer = np.empty_like(values)
+    for at in numba.prange(len(values)):
+        answer[at] = 2 * values[at]
+    return answer
+
+
+def test_small_work_needs_no_lock() -> None:
+    kernel = kernels.compiled(parallel=True, small=lambda values: len(values) < 3)(doubled)
+    found: list[list[int]] = []
+    threads = [threading.Thread(target=lambda n=n: found.append(kernel(np.arange(n)).tolist())) for n in (3, 2)]
+    with kernels._one_at_a_time:  # as if another thread were in a parallel kernel
+        for thread in threads:
+            thread.start()
+        threads[1].join(60)
+        assert found == [[0, 2]]
+    threads[0].join(60)
+    assert found == [[0, 2], [0, 2, 4]]
+
+
+CACHED = """
+import numpy as np, sys
+from kernel_with_two_versions import doubled
+assert doubled(np.arange(2)).tolist() == [0, 2] and doubled(np.arange(3)).tolist() == [0, 2, 4]
+print([(sum(version.stats.cache_hits.values()), len(version.overloads)) for version in doubled.versions])
+"""
+
+
+def test_both_versions_are_cached_apart(tmp_path: Path) -> None:
+    """Numba's cache does not ask whether a function was compiled with threads, so one could be loaded as the other."""
+    module = """
+import numba, numpy as np
+from xmtc.kernels import compiled
+
+@compiled(parallel=True, small=lambda values: len(values) < 3)
+def doubled(values):
+    answer = np.empty_like(values)
+    for at in numba.prange(len(values)):
+        answer[at] = 2 * values[at]
+    return answer
+"""
+    (tmp_path / "kernel_with_two_versions.py").write_text(module)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for hits in (0, 1):
+        run = subprocess.run(
+            [sys.executable, "-c", CACHED], env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert run.stdout.strip() == str([(hits, 1), (hits, 1)]), run.stderr[-2000:]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
-from xmtc.kernels.neighbours import select_top, vote
+from xmtc.kernels.neighbours import FEW_VOTES, LITTLE_WORK, select_top, vote
 from xmtc.search.sparse import QUERY_BLOCK, SparseIndex
 
 # Small whole numbers: many ties and zeros, and sums that are exact in any order.
@@ -30,7 +30,7 @@ def naive_top(values: list[float], k: int) -> list[tuple[int, float]]:
 @given(st.lists(st.integers(-2, 4), max_size=30), st.integers(1, 12))
 def test_select_top(values: list[int], k: int) -> None:
     ids, scores = np.full(k, -1, np.int32), np.zeros(k, np.float32)
-    found = select_top(np.array(values, np.float32), k, ids, scores)
+    found = select_top(np.array(values, np.float32), 0.0, k, ids, scores)
     expected = naive_top([float(value) for value in values], k)
     assert list(zip(ids[:found].tolist(), scores[:found].tolist(), strict=True)) == expected
     assert (ids[found:] == -1).all()
@@ -105,9 +105,9 @@ def test_votes(
 
 def test_nothing_is_selected_that_is_not_above_zero() -> None:
     ids, scores = np.full(3, -1, np.int32), np.zeros(3, np.float32)
-    assert select_top(np.array([np.nan, -1, 2, np.nan, 0], np.float32), 3, ids, scores) == 1
+    assert select_top(np.array([np.nan, -1, 2, np.nan, 0], np.float32), 0.0, 3, ids, scores) == 1
     assert ids.tolist() == [2, -1, -1]
-    assert select_top(np.ones(4, np.float32), 0, ids[:0], scores[:0]) == 0
+    assert select_top(np.ones(4, np.float32), 0.0, 0, ids[:0], scores[:0]) == 0
 
 
 def test_votes_without_weight() -> None:
@@ -127,3 +127,18 @@ def test_queries_must_fit_the_index() -> None:
     with pytest.raises(ValueError, match="queries with 4 columns for an index of 3"):
         index.nearest(csr_array(np.ones((1, 4), np.float32)), k=1)
     assert index.nearest(csr_array(np.zeros((0, 3), np.float32)), k=2)[0].shape == (0, 2)
+
+
+def test_one_query_gets_the_same_answer_as_among_many() -> None:
+    """One is answered without threads, many with them."""
+    rng = np.random.default_rng(3)
+    queries = csr_array(rng.random((FEW_VOTES + 1, 20), np.float32))
+    index = SparseIndex.of(csr_array(rng.random((LITTLE_WORK // FEW_VOTES, 20), np.float32)))
+    labels = csr_array((rng.random((len(index), 9)) < 0.2).astype(np.float32))
+    ids, scores = index.nearest(queries, 7)
+    together = ids, scores, *vote(ids, scores, labels.indptr, labels.indices, 9, 5)
+    for at in range(queries.shape[0]):
+        ids, scores = index.nearest(queries[[at]], 7)
+        alone = ids, scores, *vote(ids, scores, labels.indptr, labels.indices, 9, 5)
+        for one, other in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(one[0], other[at])

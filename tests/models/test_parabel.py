@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from xmtc import storage
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, ConfigError, OutOfMemory, XmtcError
 from xmtc.models import base
 from xmtc.models.bonsai import Bonsai
@@ -153,7 +154,8 @@ def test_explains_what_the_beam_did_not_reach() -> None:
     assert why.score == 0
     assert why.evidence[0].startswith("0 of 2 trees")
     assert "not reached" in why.evidence[1]
-    assert dict(why.words)["ship"] < 0
+    sea = model.explain("ship sail wave anchor", "sea")
+    assert dict(why.words)["ship"] < dict(sea.words)["ship"], "it speaks for the sea"
 
 
 def damaged(array: Any, rng: np.random.Generator) -> Any:
@@ -252,3 +254,66 @@ def test_memory_is_estimated(kind: type[Parabel]) -> None:
     run = subprocess.run([sys.executable, "-c", MEASURE, kind.name], capture_output=True, text=True, check=True)
     measured, estimated = map(int, run.stdout.split())
     assert measured / 3 < estimated < 3 * measured
+
+
+def test_documents_that_the_search_leads_astray_are_negatives_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With negatives="matcher" a node also learns from documents that reach it in the search without belonging there."""
+    from xmtc.kernels import svm
+
+    corpus = small_corpus()
+    sizes: dict[str, list[int]] = {}
+    train_node = svm.train_node
+    for negatives in ("teacher", "matcher"):
+        seen: list[int] = []
+
+        def counting(*arguments: Any, seen: list[int] = seen) -> Any:
+            seen.append(len(arguments[4]))
+            return train_node(*arguments)
+
+        monkeypatch.setattr(svm, "train_node", counting)
+        model = Parabel(trees=1, max_leaf=2, beam=3, negatives=negatives).fit(corpus)
+        sizes[negatives] = seen
+        assert model.predict(["ship sail wave"], k=1).names()[0][0][0] == "sea"
+    assert sizes["teacher"][0] == sizes["matcher"][0], "the root sees all labelled documents either way"
+    assert sum(sizes["matcher"]) > sum(sizes["teacher"])
+
+
+def test_the_given_hierarchy_as_tree(tmp_path: Path) -> None:
+    corpus = small_corpus()
+    keys = [*corpus.labels.keys, "nature", "people"]
+    parents = [["nature"] if key in ("sea", "sky") else ["people"] if key == "kitchen" else [] for key in keys]
+    with_parents = corpus.with_labels(LabelSet.of(keys, parents=parents))
+    model = Parabel(tree="given", trees=1).fit(with_parents)
+    assert model.trees_[0].tree.depth == 2
+    assert model.predict(["bread oven flour"], k=1).names()[0][0][0] == "kitchen"
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").predict(["bread oven"], k=1).names()[0][0][0] == "kitchen"
+    with pytest.raises(ConfigError, match="trees=1"):
+        Parabel(tree="given").fit(with_parents)
+    with pytest.raises(XmtcError, match="no hierarchy"):
+        Parabel(tree="given", trees=1).fit(corpus)
+
+
+def test_half_precision_on_disk(tmp_path: Path) -> None:
+    corpus = small_corpus()
+    model = Parabel(trees=1, weights="float16").fit(corpus)
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_allclose(again.predict(corpus, 3).scores, model.predict(corpus, 3).scores, atol=5e-3)
+
+
+def test_finished_trees_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = small_corpus()
+    whole = Parabel(trees=2).fit(corpus, checkpoints=tmp_path / "pieces").predict(corpus, 3)
+    (tmp_path / "pieces" / "tree1.safetensors").unlink()
+    trained: list[str] = []
+    original = Parabel._train
+
+    def noticed(self: Parabel, *arguments: Any) -> Any:
+        trained.append(arguments[-1])
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Parabel, "_train", noticed)
+    again = Parabel(trees=2).fit(corpus, checkpoints=tmp_path / "pieces").predict(corpus, 3)
+    assert trained == ["training tree 2 of 2"]
+    np.testing.assert_array_equal(again.scores, whole.scores)

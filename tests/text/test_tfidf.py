@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from xmtc.corpus.strings import Strings
-from xmtc.errors import NotFitted
+from xmtc.errors import NotFitted, XmtcError
+from xmtc.kernels.words import LITTLE_TEXT
 from xmtc.text import tfidf as module
 from xmtc.text.tfidf import TfIdf, TfIdfSettings
 
@@ -110,6 +111,25 @@ def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = TfIdf(TfIdfSettings(ngrams=(1, 2)))
     np.testing.assert_array_equal(pieces.fit_transform(texts).toarray(), expected.toarray())
     assert list(pieces.terms) == list(whole.terms)
+
+
+def test_one_text_gets_the_same_weights_as_among_many() -> None:
+    """One is counted without threads, many with them."""
+    rng = np.random.default_rng(0)
+    texts = Strings.of(" ".join(f"w{i}" for i in rng.geometric(0.01, 100)) for _ in range(LITTLE_TEXT // 200))
+    tfidf = TfIdf(TfIdfSettings(ngrams=(1, 2)))
+    together = tfidf.fit_transform(texts)
+    for at in range(0, len(texts), 10):
+        alone, row = tfidf.transform(Strings.of([texts[at]])), slice(*together.indptr[at : at + 2])
+        np.testing.assert_array_equal(alone.indices, together.indices[row])
+        np.testing.assert_array_equal(alone.data, together.data[row])
+
+
+def test_a_text_too_long_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK_BYTES", 10)
+    monkeypatch.setattr(module, "LONGEST_TEXT", 20)
+    with pytest.raises(XmtcError, match="a text of 21 bytes; the longest possible has 20"):
+        TfIdf().fit(Strings.of(["short", "x" * 21]))
 
 
 def test_unknown_words_give_an_empty_row() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from xmtc.cli.output import write_json
+from xmtc.cli.output import threshold_of, write_json
 from xmtc.cli.reading import Reading, with_reading
 
 
@@ -19,7 +19,7 @@ def evaluate(
     json: Annotated[str | None, typer.Option("--json", help="Write all metrics as JSON; - for stdout.")] = None,
     html: Annotated[str | None, typer.Option("--html", help="Write a report page with plots.")] = None,
     per_label: Annotated[str | None, typer.Option("--per-label", help="Write a CSV with a row a label.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="Judge also what scores at least this.")] = None,
+    threshold: Annotated[str | None, typer.Option(help="Judge also what scores at least this: 0.3, or tuned.")] = None,
     reading: Reading = Reading(),
 ) -> None:
     """Measure a model: P@k, nDCG@k, PSP@k, for all labels and for head, middle and tail.
@@ -37,8 +37,9 @@ def evaluate(
     for path in outputs:
         check_output(path)
     loaded = load(model)
+    at = threshold_of(loaded, threshold)
     documents = reading.read(corpus, "test")
-    result = judge.evaluate(loaded, documents, ks, threshold=threshold)
+    result = judge.evaluate(loaded, documents, ks, threshold=at)
     if json is not None:
         write_json(json, result.to_json())
     if per_label is not None:

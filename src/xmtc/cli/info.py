@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -49,13 +49,24 @@ def describe_model(path: str, html: str | None, json: str | None) -> None:
         ("labels", f"{len(folder.labels()):,}"),
         ("size", f"{size / 1e6:,.1f} MB in {len(facts['files']) + 1} files, all intact"),
         ("created", facts.get("created", "")),
-        *((f"training {key}", value) for key, value in facts.get("training", {}).items()),
+        ("scores", "calibrated" if folder.has("calibration.safetensors") else "not calibrated"),
+        ("thresholds", "tuned" if folder.has("thresholds.safetensors") else "not tuned"),
+        *((f"training {key}", in_words(value)) for key, value in facts.get("training", {}).items()),
         *((f"setting {key}", value) for key, value in facts["config"].items()),
         *((f"{part} {key}", f"{value:.2f}") for part, values in facts.get("metrics", {}).items()
           if isinstance(values, dict) for key, value in values.items() if "@" in key and isinstance(value, float)),
         *((f"made with {key}", value) for key, value in facts.get("libraries", {}).items()),
     ]  # fmt: skip
     print_rows([(name, str(value)) for name, value in rows], json == "-")
+
+
+def in_words(value: Any) -> str:
+    """A value of the manifest on one line.
+
+    >>> in_words({"method": "platt", "documents": 400})
+    'method platt, documents 400'
+    """
+    return ", ".join(f"{key} {part}" for key, part in value.items()) if isinstance(value, dict) else str(value)
 
 
 def describe_corpus(path: str, html: str | None, json: str | None, reading: Reading) -> None:

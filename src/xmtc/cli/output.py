@@ -1,9 +1,15 @@
-"""What commands share: text that is safe on a terminal, JSON, and sizes given as a share or a number."""
+"""What commands share: text that is safe on a terminal, JSON, sizes given as a share or a number, thresholds."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from xmtc.models.base import Model
 
 # Control characters, and those that turn the direction of writing, can rewrite what a terminal shows.
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -45,3 +51,22 @@ def share_or_number(text: str, option: str) -> float | int:
     if not (0 < size < 1 or (isinstance(size, int) and size > 0)):
         raise ConfigError(f"{option} {text}: a share between 0 and 1 or a whole number of documents was expected")
     return size
+
+
+def threshold_of(model: Model, text: str | None) -> float | NDArray[np.float32] | None:
+    """What `--threshold` says: a number, or `tuned` for the model's own thresholds."""
+    from xmtc.errors import ConfigError
+
+    if text is None:
+        return None
+    if text == "tuned":
+        if model.thresholds_ is None:
+            raise ConfigError("--threshold tuned: this model has no thresholds; train it with --valid 0.1 --tune")
+        return model.thresholds_
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if number != number:
+        raise ConfigError(f"--threshold {text}: not a number; give one such as 0.3, or tuned")
+    return number

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from xmtc.cli.output import printable
+from xmtc.cli.output import printable, threshold_of
 from xmtc.cli.reading import Reading, with_reading
 
 if TYPE_CHECKING:
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from xmtc.predictions import Predictions
 
 BATCH = 4096
+LENGTH, TUNED_LENGTH = 5, 100  # of a list, unless --k says; tuned thresholds were chosen for long lists
 
 
 @with_reading
 def predict(
     model: Annotated[str, typer.Argument(help="Model folder.")],
     documents: Annotated[str, typer.Argument(help="File in any format, one text a line, or - for standard input.")],
-    k: Annotated[int, typer.Option("--k", min=1, help="Labels for each document, at most.")] = 5,
-    threshold: Annotated[float | None, typer.Option(help="Leave out labels that score less.")] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", min=1, help="Labels for each document, at most; 5, or 100 if tuned.")
+    ] = None,
+    threshold: Annotated[str | None, typer.Option(help="Leave out labels that score less: 0.3, or tuned.")] = None,
     out: Annotated[str, typer.Option("--out", help="File to write, - for standard output.")] = "-",
     table: Annotated[bool, typer.Option("--table", help="A table for people instead of JSON lines.")] = False,
     reading: Reading = Reading(),
@@ -37,13 +40,17 @@ def predict(
 
     check_output(out)
     loaded = load(model)
+    at = threshold_of(loaded, threshold)
+    tuned = threshold == "tuned"
+    k = k or (TUNED_LENGTH if tuned else LENGTH)
     corpus = reading.read(documents, "test", unlabelled=True)
     with replacing(out) as stream:
         for start in range(0, len(corpus), BATCH):
             part = corpus[start : start + BATCH]
-            top = loaded.predict(part, k=k)
-            if threshold is not None:
-                top = top.threshold(threshold)
+            top = loaded.predict(part, k=max(k, TUNED_LENGTH) if tuned else k)
+            if at is not None:
+                # Cut afterwards: where each label has its own threshold, a lower label may reach its and a higher not.
+                top = top.threshold(at).top(k)
             for row in range(len(part)):
                 answer = record(part, top, row)
                 stream.write(as_text(answer, part, row) if table else orjson.dumps(answer) + b"\n")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,6 +13,8 @@ from xmtc.cli.output import share_or_number
 from xmtc.cli.reading import Reading, with_reading
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from xmtc.corpus.corpus import Corpus
     from xmtc.models.base import Model
 
@@ -24,6 +28,10 @@ def train(
     set_: Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter key=value; may be repeated.")] = None,
     recipe: Annotated[str | None, typer.Option(help="YAML file with `model` and `set`.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
+    calibrate: Annotated[
+        Literal["isotonic", "platt"] | None, typer.Option(help="Make scores chances, by the validation documents.")
+    ] = None,
+    tune: Annotated[bool, typer.Option("--tune", help="Choose a threshold for each label, by the same.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with (or keep) what an earlier run left.")] = False,
     reading: Reading = Reading(),
 ) -> None:
@@ -31,9 +39,13 @@ def train(
 
     Example: `xmtc train docs.jsonl.gz --model knn --out tagger --valid 0.1 --set neighbours=30`
     """
+    from xmtc.errors import ConfigError
     from xmtc.models.catalogue import make
     from xmtc.storage import check_target
 
+    if valid is None and (calibrate or tune):
+        option = "--calibrate" if calibrate else "--tune"
+        raise ConfigError(f"{option} needs documents that the model is not trained on; say --valid FILE or --valid 0.1")
     name, hyper_parameters = settings(model, set_ or [], recipe, seed)
     made = make(name, **hyper_parameters)
     check_target(out)
@@ -42,19 +54,27 @@ def train(
     held_out = None
     if valid is not None:
         documents, held_out = validation(documents, valid, made.config.seed, reading)
-    if resume and finished(out, made, documents):
+    if resume and finished(out, made, expected(documents, held_out, calibrate, tune)):
         print(f"{out}: this model is finished already, nothing to do", file=sys.stderr)
         print(out)
         return
-    made.fit(documents, held_out)
+    pieces = Path(out).absolute().with_name(f".{Path(out).name}.checkpoints")
+    if not resume:
+        shutil.rmtree(pieces, ignore_errors=True)
+    made.fit(documents, held_out, pieces)
     about: dict[str, Any] = {}
     if held_out is not None:
         from xmtc.evaluation.evaluate import evaluate
 
-        judged = evaluate(made, held_out)
+        if calibrate:
+            made.calibrate(held_out, calibrate)
+        if tune:
+            made.tune(held_out)
+        judged = evaluate(made, held_out, threshold=made.thresholds_)
         print(f"on {len(held_out):,} validation documents:\n{judged}", file=sys.stderr)
         about["metrics"] = {"validation": judged.values}
     made.save(out, about)
+    shutil.rmtree(pieces, ignore_errors=True)
     print(f"{name} trained in {made.training_['seconds']:.1f} s, saved to {out}", file=sys.stderr)
     print(out)
 
@@ -139,8 +159,20 @@ def validation(documents: Corpus, valid: str, seed: int, reading: Reading) -> tu
     return documents.split(share_or_number(valid, "--valid"), seed=seed)
 
 
-def finished(out: str, made: Model, documents: Corpus) -> bool:
-    """Whether the folder holds this very model, trained on these very documents."""
+def expected(documents: Corpus, held_out: Corpus | None, calibrate: str | None, tune: bool) -> dict[str, Any]:
+    """What the manifest of a finished model says of the documents that it was made with."""
+    from xmtc.models.calibration import fitted_on
+    from xmtc.models.thresholds import SMOOTHING
+
+    return {
+        "fingerprint": documents.fingerprint(),
+        "calibration": fitted_on(held_out, method=calibrate) if held_out is not None and calibrate else None,
+        "thresholds": fitted_on(held_out, smoothing=SMOOTHING) if held_out is not None and tune else None,
+    }
+
+
+def finished(out: str, made: Model, training: Mapping[str, Any]) -> bool:
+    """Whether the folder holds this very model, made with these very documents."""
     from pathlib import Path
 
     from xmtc.storage import MANIFEST, opening
@@ -149,4 +181,5 @@ def finished(out: str, made: Model, documents: Corpus) -> bool:
         return False
     found = opening(out).manifest
     same_settings = found["kind"] == made.name and found["config"] == made.config.model_dump(mode="json")
-    return bool(same_settings and found.get("training", {}).get("fingerprint") == documents.fingerprint())
+    there = found.get("training", {})
+    return same_settings and all(there.get(key) == value for key, value in training.items())

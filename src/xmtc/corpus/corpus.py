@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from xmtc.errors import XmtcError
 
 if TYPE_CHECKING:
     from xmtc.corpus.splits import SplitMethod
+
+FEW_DOCUMENTS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,9 @@ class Corpus:
     ) -> Corpus:
         """A corpus from plain lists; without labels it is good for prediction only."""
         column = Strings.of(texts)
+        if labels is None and not label_set and len(column) <= FEW_DOCUMENTS:
+            targets, nothing = _without_labels(len(column))
+            return cls(targets, nothing, texts=column, name=name)
         tags = [list(dict.fromkeys(tags)) for tags in labels] if labels is not None else [[] for _ in column]
         if len(tags) != len(column):
             raise XmtcError(f"{len(column)} texts but {len(tags)} lists of labels")
@@ -75,6 +81,8 @@ class Corpus:
 
     def __getitem__(self, rows: Rows) -> Corpus:
         rows = row_index(rows)
+        if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
+            return self
         if not isinstance(rows, slice) and rows.dtype == np.bool_:
             rows = np.flatnonzero(rows)
         return replace(
@@ -166,10 +174,18 @@ def label_matrix(indices: Sequence[int] | NDArray[Any], indptr: NDArray[Any], la
     return matrix
 
 
+@lru_cache(maxsize=FEW_DOCUMENTS + 1)
+def _without_labels(documents: int) -> tuple[Csr, LabelSet]:
+    """Targets and labels of documents without any; made once, as they would take most of the time of reading a text."""
+    return label_matrix([], np.zeros(documents + 1, np.int32), 0), LabelSet.of([])
+
+
 def take_rows(matrix: Csr, rows: slice | NDArray[Any]) -> Csr:
-    """Rows of a CSR matrix; a contiguous slice shares its memory."""
+    """Rows of a CSR matrix; a contiguous slice shares its memory, and one of all rows is the matrix itself."""
     if isinstance(rows, slice):
         start, stop, step = rows.indices(matrix.shape[0])
+        if (start, stop, step) == (0, matrix.shape[0], 1):
+            return matrix
         if step == 1:
             stop = max(stop, start)
             a, b = int(matrix.indptr[start]), int(matrix.indptr[stop])

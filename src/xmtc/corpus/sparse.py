@@ -61,11 +61,13 @@ def checked_csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any],
 
 
 def with_columns(matrix: Csr, width: int) -> Csr:
-    """The matrix with its first `width` columns, or padded with empty ones.
+    """The matrix with its first `width` columns, or padded with empty ones; itself if it has just so many.
 
     >>> with_columns(csr_array(np.eye(2, 3, dtype=np.float32)), 1).toarray().tolist()
     [[1.0], [0.0]]
     """
+    if matrix.shape[1] == width:
+        return matrix
     if matrix.shape[1] > width:
         cut: Csr = matrix[:, :width]
         return cut

@@ -13,12 +13,13 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.options import MAX_ID
 from xmtc.errors import XmtcError
 from xmtc.evaluation.bands import THIRDS, Groups, frequency_bands, frequency_deciles
+from xmtc.evaluation.calibration import Reliability
 from xmtc.evaluation.classification import coverage_error, example_averages, label_averages, label_coverage
 from xmtc.evaluation.hierarchy import ancestor_closure, hierarchical_metrics
 from xmtc.evaluation.ranking import Judged, align
 from xmtc.evaluation.result import Evaluation
 from xmtc.labelspace.propensity import PROPENSITIES, Propensity
-from xmtc.predictions import Predictions
+from xmtc.predictions import Predictions, ScoreKind
 
 #: A model is asked for lists of this length when labels are assigned by a threshold.
 THRESHOLD_DEPTH = 100
@@ -81,7 +82,7 @@ def evaluate(
     known = counts > 0 if counts is not None else np.arange(len(true)) < len(predictions.labels)
 
     return Evaluation(
-        values=_overall(judged, assigned, truth.labels, ks),
+        values=_overall(judged, assigned, truth.labels, ks) | _calibration_errors(predictions, judged, ks),
         bands={} if counts is None else _by_group(judged, assigned, frequency_bands(counts, cuts), ks),
         deciles={} if counts is None else _by_group(judged, assigned, frequency_deciles(counts), ks),
         k=ks,
@@ -108,6 +109,19 @@ def _overall(judged: Judged, assigned: Judged | None, labels: LabelSet, ks: Sequ
     if assigned is not None:
         values |= label_averages(*assigned.label_counts()) | example_averages(assigned)
     return _percent(values)
+
+
+def _calibration_errors(predictions: Predictions, judged: Judged, ks: Sequence[int]) -> dict[str, float]:
+    """ECE@k, for scores that say how likely a label is right."""
+    if predictions.kind is ScoreKind.RANKING:
+        return {}
+    listed = judged.ids >= 0
+    errors = {}
+    for k in ks:
+        first = listed[:, :k]
+        reliability = Reliability.of(predictions.scores[:, :k][first], judged.hits[:, :k][first])
+        errors[f"ECE@{k}"] = reliability.error
+    return _percent(errors)
 
 
 def _by_group(

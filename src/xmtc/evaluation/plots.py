@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
+from xmtc.evaluation.calibration import Reliability
 from xmtc.evaluation.result import Evaluation
 from xmtc.predictions import Predictions
 
@@ -130,16 +131,13 @@ def frequency_bars(evaluation: Evaluation) -> Plot | None:
     )
 
 
-def reliability(predictions: Predictions, hits: NDArray[np.bool_], bins: int = 10) -> Plot:
+def reliability(evaluation: Evaluation) -> Plot:
     """How often labels with a given score are right; only for scores that claim to be probabilities."""
-    listed = predictions.ids >= 0
-    scores, right = predictions.scores[listed].astype(np.float64), hits[listed]
-    at = np.clip((scores * bins).astype(np.int64), 0, bins - 1)
-    size = np.bincount(at, minlength=bins)
-    filled = size > 0
-    stated = np.bincount(at, scores, bins)[filled] / size[filled]
-    seen = np.bincount(at, right, bins)[filled] / size[filled]
-    gap = float(np.abs(stated - seen) @ size[filled] / max(size.sum(), 1))
+    k = max(evaluation.k)
+    top, hits = evaluation.predictions.top(k), evaluation.judged.hits[:, :k]
+    listed = top.ids >= 0
+    found = Reliability.of(top.scores[listed], hits[listed])
+    stated, seen, gap = found.stated, found.seen, found.error
     alt = f"stated against observed share of right labels; they differ by {100 * gap:.1f} points on average" + "".join(
         f"; {100 * s:.0f} stated, {100 * o:.0f} observed" for s, o in zip(stated, seen, strict=True)
     )
@@ -152,8 +150,8 @@ def reliability(predictions: Predictions, hits: NDArray[np.bool_], bins: int = 1
 
     return Plot(
         "Do the scores mean what they say?",
-        f"On the dashed line a score of 80 is right 8 times in 10. Mean distance from it, weighted by the number of "
-        f"labels (expected calibration error): {100 * gap:.1f} points, over listed labels.",
+        f"On the dashed line a score of 80 is right 8 times in 10. Each point is about a tenth of the first {k} labels "
+        f"of all documents. Mean distance from the line (expected calibration error): {100 * gap:.1f} points.",
         alt,
         draw(paint, alt),
     )

@@ -67,7 +67,7 @@ def write_report(
     shown = [f"{name}@{k}" for name in names for k in evaluation.k]
     plots = [depth_curve(evaluation), frequency_bars(evaluation)]
     if predictions.kind is not ScoreKind.RANKING:
-        plots.append(reliability(predictions, judged.hits))
+        plots.append(reliability(evaluation))
     plots.append(score_histogram(predictions, judged.hits))
     write_page(
         "report.html.j2",

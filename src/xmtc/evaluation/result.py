@@ -43,9 +43,9 @@ class Evaluation:
     """All metrics of one set of predictions, in percent.
 
     `values` has "P@1", "R@5", "F1@5", "nDCG@3", "PSP@5", "PSnDCG@5", "micro-F1@5", "macro-F1@5", "coverage@5" and more,
-    "hF1@5" where labels have parents. `bands` has the same for "head", "middle" and "tail", `deciles` for "1" (the
-    most frequent labels) to "10" and "unseen", each with its number of "labels" and test "assignments"; a value that
-    is not defined, such as the recall of labels that do not occur, is absent.
+    "hF1@5" where labels have parents, "ECE@5" where scores are chances. `bands` has the same for "head", "middle" and
+    "tail", `deciles` for "1" (the most frequent labels) to "10" and "unseen", each with its number of "labels" and test
+    "assignments"; a value that is not defined, such as the recall of labels that do not occur, is absent.
     """
 
     values: dict[str, float]

@@ -5,8 +5,11 @@ pays for compiling; `announced` says so on the terminal instead of leaving peopl
 
 Any thread may call a kernel at any time, and so may a forked child. Numba's layers allow only one of the two: with
 OpenMP a child dies at its first kernel, with the work queue a process dies when two threads are in kernels at once. So
-the fork-safe layer is taken and a lock lets one parallel kernel run at a time; it uses all cores anyway. (It also
-answers single documents faster: OpenMP's threads spin while they wait, at the expense of other processes.)
+the fork-safe layer is taken and a lock lets one parallel kernel run at a time; it uses all cores anyway. (OpenMP's
+threads would also spin while they wait, at the expense of other processes.)
+
+Starting threads takes longer than reading a short text, so a parallel kernel may have a serial version too, for small
+work; it needs no lock.
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ import os
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -68,10 +71,11 @@ def jitted(parallel: bool = False) -> Callable[[F], F]:
     return decorate
 
 
-def compiled(parallel: bool = False) -> Callable[[F], F]:
+def compiled(parallel: bool = False, small: Callable[..., bool] | None = None) -> Callable[[F], F]:
     """Compile a loop over arrays, cached on disk; tells on standard error when compiling took long.
 
-    A kernel only reads its arguments and returns new arrays.
+    A kernel only reads its arguments and returns new arrays. `small`, for a parallel kernel, gets the same arguments
+    and says whether the work is too little to share: then a version without threads does it, with the same result.
 
     >>> import numpy as np
     >>> @compiled()
@@ -86,30 +90,56 @@ def compiled(parallel: bool = False) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         kernel: Any = jitted(parallel)(function)
+        serial: Any = jitted()(_renamed(function)) if small else kernel
 
         @wraps(function)
         def announced(*arguments: Any) -> Any:
-            before = len(kernel.overloads)
-            start = time.perf_counter()
-            with _one_at_a_time if parallel else nullcontext():
-                result = kernel(*(_frozen(a) if isinstance(a, np.ndarray) else a for a in arguments))
-            if len(kernel.overloads) > before and sum(kernel.stats.cache_misses.values()):
-                spent = time.perf_counter() - start
-                if spent > SLOW_SECONDS:
-                    print(f"compiled {function.__name__} in {spent:.1f} s (once; cached)", file=sys.stderr)
-            return result
+            frozen = [_frozen(a) if isinstance(a, np.ndarray) else a for a in arguments]
+            if not parallel or (small and small(*frozen)):
+                return _called(serial, frozen)
+            with _one_at_a_time:
+                return _called(kernel, frozen)
 
-        announced.kernel = kernel  # type: ignore[attr-defined]  # for calls from other kernels
+        announced.versions = (kernel, serial)  # type: ignore[attr-defined]  # for tests
         return cast(F, announced)
 
     return decorate
 
 
+def _renamed(function: F) -> F:
+    """The same function under another name: numba's cache on disk knows versions by name, not by their options."""
+    same = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    same.__qualname__ = f"{function.__qualname__}_serial"
+    return cast(F, same)
+
+
+def _called(kernel: Any, arguments: list[Any]) -> Any:
+    before = len(kernel.overloads)
+    start = time.perf_counter()
+    result = kernel(*arguments)
+    if len(kernel.overloads) > before and sum(kernel.stats.cache_misses.values()):
+        spent = time.perf_counter() - start
+        if spent > SLOW_SECONDS:
+            print(f"compiled {kernel.__name__} in {spent:.1f} s (once; cached)", file=sys.stderr)
+    return result
+
+
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     """A read-only view: memory-mapped and ordinary arrays then share one compiled version."""
+    if not array.flags.writeable:
+        return array
     view = array.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
+
+
+def cores() -> int:
+    """How many cores the kernels use (all, or NUMBA_NUM_THREADS).
+
+    >>> cores() >= 1
+    True
+    """
+    return int(numba.config.NUMBA_NUM_THREADS)
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
@@ -121,5 +151,5 @@ def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
     pieces = list(items)
     if len(pieces) < 2:  # as at the root of a tree
         return [work(piece) for piece in pieces]
-    with ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         return list(pool.map(work, pieces))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,14 +15,23 @@ from xmtc.kernels.svm import local_rows
 Ints = NDArray[Any]
 Floats = NDArray[np.float32]
 
+PIECES = 8  # of parallel work
+
 
 @compiled()
 def balanced_split(
-    indptr: Ints, indices: Ints, data: Floats, members: Ints, smallest_gain: float, most_rounds: int, seed: int
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    width: int,
+    members: Ints,
+    smallest_gain: float,
+    most_rounds: int,
+    seed: int,
 ) -> NDArray[np.int64]:
     # Reorder `members` (rows of a CSR matrix) so that the first half and the rest are two spherical clusters whose
     # sizes differ by at most 1 (the first half is the smaller one). Starts from two distinct random members.
-    rows_indptr, rows_indices, rows_data, features = local_rows(indptr, indices, data, members)
+    rows_indptr, rows_indices, rows_data, features = local_rows(indptr, indices, data, members, width)
     count = len(members)
     np.random.seed(seed)
     first = np.random.randint(count)
@@ -71,14 +81,14 @@ def balanced_split(
     return split
 
 
-@compiled()
+@compiled(parallel=True)
 def kmeans_split(
-    indptr: Ints, indices: Ints, data: Floats, members: Ints, clusters: int, smallest_gain: float, most_rounds: int,
-    seed: int,
+    indptr: Ints, indices: Ints, data: Floats, width: int, members: Ints, clusters: int, smallest_gain: float,
+    most_rounds: int, seed: int,
 ) -> NDArray[np.int32]:  # fmt: skip
     # The cluster of each member, 0 to clusters - 1: spherical k-means from distinct random members; clusters that end
     # with a single member are dissolved into the nearest others. Some numbers may stay unused.
-    rows_indptr, rows_indices, rows_data, features = local_rows(indptr, indices, data, members)
+    rows_indptr, rows_indices, rows_data, features = local_rows(indptr, indices, data, members, width)
     count = len(members)
     np.random.seed(seed)
     centres = np.zeros((len(features), clusters), np.float32)  # a feature's row is read at once for all clusters
@@ -87,56 +97,73 @@ def kmeans_split(
         row = chosen[cluster]
         for entry in range(rows_indptr[row], rows_indptr[row + 1]):
             centres[rows_indices[entry], cluster] = rows_data[entry]
-    alive = np.ones(clusters, np.bool_)
+    scale = np.ones(clusters, np.float32)
     assigned = np.zeros(count, np.int32)
-    objective = _assign(rows_indptr, rows_indices, rows_data, centres, alive, assigned)
+    objective = _assign(rows_indptr, rows_indices, rows_data, centres, scale, assigned)
     for _ in range(most_rounds):
-        _move_centres(rows_indptr, rows_indices, rows_data, centres, assigned)
+        scale = _move_centres(rows_indptr, rows_indices, rows_data, centres, assigned)
         before = objective
-        objective = _assign(rows_indptr, rows_indices, rows_data, centres, alive, assigned)
+        objective = _assign(rows_indptr, rows_indices, rows_data, centres, scale, assigned)
         if objective - before < smallest_gain:
             break
     sizes = np.bincount(assigned, minlength=clusters)
-    if (sizes > 1).any():
-        alive = sizes > 1
-        _assign(rows_indptr, rows_indices, rows_data, centres, alive, assigned)
+    if sizes.max() > 1:
+        for cluster in range(clusters):
+            if sizes[cluster] <= 1:
+                scale[cluster] = np.nan
+        _assign(rows_indptr, rows_indices, rows_data, centres, scale, assigned)
     return assigned
 
 
-@jitted()
-def _assign(indptr: Any, indices: Any, data: Any, centres: Any, alive: Any, assigned: Any) -> float:
-    # Give each row to the nearest living cluster, ties to the lower number; returns the mean cosine.
-    clusters = centres.shape[1]
-    scores = np.empty(clusters, np.float32)
-    total = 0.0
-    for row in range(len(assigned)):
-        scores[:] = 0
-        for entry in range(indptr[row], indptr[row + 1]):
-            value = data[entry]
-            feature = indices[entry]
+@jitted(parallel=True)
+def _assign(indptr: Any, indices: Any, data: Any, centres: Any, scale: Any, assigned: Any) -> float:
+    # Give each row to the nearest cluster, ties to the lower number; returns the mean cosine. A centre is a column of
+    # `centres` times its scale, which is NaN for a cluster that gets no rows.
+    count, clusters = len(assigned), centres.shape[1]
+    nearness = np.empty(count, np.float32)
+    pieces = min(PIECES, count)
+    for piece in numba.prange(pieces):
+        scores = np.empty(clusters, np.float32)
+        for row in range(piece * count // pieces, (piece + 1) * count // pieces):
+            scores[:] = 0
+            for entry in range(indptr[row], indptr[row + 1]):
+                value = data[entry]
+                feature = indices[entry]
+                for cluster in range(clusters):
+                    scores[cluster] += value * centres[feature, cluster]
+            best, highest = 0, np.float32(-np.inf)
             for cluster in range(clusters):
-                scores[cluster] += value * centres[feature, cluster]
-        best = -1
-        for cluster in range(clusters):
-            if alive[cluster] and (best < 0 or scores[cluster] > scores[best]):
-                best = cluster
-        assigned[row] = best
-        total += scores[best]
-    return total / len(assigned)
+                score = scores[cluster] * scale[cluster]
+                if score > highest:  # never so for NaN
+                    best, highest = cluster, score
+            assigned[row] = best
+            nearness[row] = highest
+    total = 0.0
+    for row in range(count):
+        total += nearness[row]
+    return total / count
 
 
-@jitted()
-def _move_centres(indptr: Any, indices: Any, data: Any, centres: Any, assigned: Any) -> None:
-    # Each centre becomes the sum of its rows, scaled to length 1.
-    centres[:] = 0
-    for row in range(len(assigned)):
-        for entry in range(indptr[row], indptr[row + 1]):
-            centres[indices[entry], assigned[row]] += data[entry]
-    squares = np.zeros(centres.shape[1], np.float64)
-    for feature in range(centres.shape[0]):
-        for cluster in range(centres.shape[1]):
-            squares[cluster] += centres[feature, cluster] * centres[feature, cluster]
-    scale = (1 / np.sqrt(np.maximum(squares, 1e-30))).astype(np.float32)
-    for feature in range(centres.shape[0]):
-        for cluster in range(centres.shape[1]):
-            centres[feature, cluster] *= scale[cluster]
+@jitted(parallel=True)
+def _move_centres(indptr: Any, indices: Any, data: Any, centres: Any, assigned: Any) -> Any:
+    # Make each column of `centres` the sum of its cluster's rows; returns by what they are to be scaled to length 1.
+    features, clusters = centres.shape
+    pieces = min(PIECES, clusters)
+    for piece in numba.prange(PIECES):
+        for feature in range(piece * features // PIECES, (piece + 1) * features // PIECES):
+            for cluster in range(clusters):
+                centres[feature, cluster] = 0
+    for piece in numba.prange(pieces):  # each piece of work has clusters of its own, so none gets into another's way
+        for row in range(len(assigned)):
+            if assigned[row] % pieces == piece:
+                for entry in range(indptr[row], indptr[row + 1]):
+                    centres[indices[entry], assigned[row]] += data[entry]
+    squares = np.zeros((PIECES, clusters), np.float64)
+    for piece in numba.prange(PIECES):
+        for feature in range(piece * features // PIECES, (piece + 1) * features // PIECES):
+            for cluster in range(clusters):
+                squares[piece, cluster] += centres[feature, cluster] * centres[feature, cluster]
+    scale = np.empty(clusters, np.float32)
+    for cluster in range(clusters):
+        scale[cluster] = 1 / np.sqrt(max(squares[:, cluster].sum(), 1e-30))
+    return scale

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours over sparse rows through an inverted index, and votes of neighbours' labels."""
+"""The best of many sparse rows by dot product, through an inverted index, and votes of neighbours' labels."""
 
 # ruff: noqa: D103 - kernels; what each does stands in its first comment
 from __future__ import annotations
@@ -16,48 +16,56 @@ Ints = NDArray[Any]
 Floats = NDArray[np.float32]
 
 BLOCKS = 64  # pieces of parallel work; each holds one row of scores
+LITTLE_WORK = 1 << 15  # scores to look through; one core has done so before others would have begun
+FEW_VOTES = 32  # queries, for the same reason
 
 
 @jitted()
-def select_top(values: Any, k: int, top_ids: Any, top_scores: Any) -> int:
-    # The k largest positive values, falling, ties to the lower position; returns how many there are.
+def select_top(values: Any, floor: Any, k: int, top_ids: Any, top_scores: Any) -> int:
+    # The k largest values above the floor, falling, ties to the lower position; returns how many there are.
     size = 0
     for at in range(len(values)):
         value = values[at]
         # "Not above" rather than "at most": so NaN, which a damaged model may bring, is never selected.
-        if not value > 0 or (size == k and size > 0 and value <= top_scores[0]):
+        if not value > floor or (size == k and size > 0 and value <= top_scores[0]):
             continue
         size = offer(top_scores, top_ids, size, k, value, at)
     best_first(top_scores, top_ids, size)
     return size
 
 
-@compiled(parallel=True)
+def _little_search(query_indptr: Ints, *rest: Any) -> bool:
+    start = rest[-3]
+    queries = len(query_indptr) - 1
+    return queries < 2 or queries * len(start) < LITTLE_WORK
+
+
+@compiled(parallel=True, small=_little_search)
 def nearest_rows(
     query_indptr: Ints, query_indices: Ints, query_data: Floats,
     index_indptr: Ints, index_rows: Ints, index_data: Floats,
-    rows: int, k: int,
+    start: Floats, floor: float, k: int,
 ) -> tuple[NDArray[np.int32], Floats]:  # fmt: skip
-    # (ids, scores) of the k indexed rows with the largest dot product with each query; -1 where fewer are positive.
-    # The index lists for each column the rows that have it (a CSC matrix).
+    # (ids, scores) of the k indexed rows with the largest start + dot product with each query; -1 where fewer are above
+    # the floor. The index lists for each column the rows that have it (a CSC matrix).
     queries = len(query_indptr) - 1
     ids = np.full((queries, k), -1, np.int32)
     scores = np.zeros((queries, k), np.float32)
     blocks = min(BLOCKS, queries)
     for block in numba.prange(blocks):
-        sums = np.zeros(rows, np.float32)
+        sums = np.empty(len(start), np.float32)
         for query in range(block * queries // blocks, (block + 1) * queries // blocks):
-            sums[:] = 0
+            sums[:] = start
             for place in range(query_indptr[query], query_indptr[query + 1]):
                 column = query_indices[place]
                 weight = query_data[place]
                 for entry in range(index_indptr[column], index_indptr[column + 1]):
                     sums[index_rows[entry]] += weight * index_data[entry]
-            select_top(sums, k, ids[query], scores[query])
+            select_top(sums, floor, k, ids[query], scores[query])
     return ids, scores
 
 
-@compiled(parallel=True)
+@compiled(parallel=True, small=lambda neighbours, *_: len(neighbours) <= FEW_VOTES)
 def vote(
     neighbours: NDArray[np.int32], weights: Floats, target_indptr: Ints, target_indices: Ints, labels: int, k: int
 ) -> tuple[NDArray[np.int32], Floats]:
@@ -93,7 +101,7 @@ def vote(
             for at in range(count):
                 shares[at] = votes[voted[at]] / total
                 votes[voted[at]] = 0
-            found = select_top(shares, k, ids[query], scores[query])
+            found = select_top(shares, 0.0, k, ids[query], scores[query])
             for at in range(found):
                 ids[query, at] = voted[ids[query, at]]
     return ids, scores

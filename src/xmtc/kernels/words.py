@@ -25,6 +25,8 @@ SUSPECT = 1 << 25  # may not be in Unicode normal form C; set beside any of the 
 CODE_POINT = (1 << 21) - 1
 REPLACEMENT = np.int64(0xFFFD)  # Unicode's sign for what cannot be decoded; a separator
 PIECES = 64  # of parallel work; each has working memory of its own
+LITTLE_TEXT = 1 << 15  # bytes; one core has read them before others would have begun
+LITTLE_TERMS = LITTLE_TEXT // 8
 
 Keys = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -115,7 +117,11 @@ def _gram_key(keys: Any, first: int, size: int) -> Any:
     return key
 
 
-@compiled(parallel=True)
+def _little_text(_buffer: Any, starts: Ints, ends: Ints, *_: Any) -> bool:
+    return len(starts) < 2 or (len(starts) < LITTLE_TEXT and int((ends - starts).sum()) < LITTLE_TEXT)
+
+
+@compiled(parallel=True, small=_little_text)
 def suspects(buffer: Any, starts: Ints, ends: Ints, fold: Any) -> NDArray[np.bool_]:
     # Which texts hold a code point that Unicode normalisation might change.
     found = np.zeros(len(starts), np.bool_)
@@ -154,7 +160,7 @@ def _longest(starts: Any, ends: Any, first: int, last: int) -> int:
     return longest
 
 
-@compiled(parallel=True)
+@compiled(parallel=True, small=_little_text)
 def count_terms(
     buffer: Any, starts: Ints, ends: Ints, fold: Any, min_chars: int, shortest: int, longest: int
 ) -> tuple[Keys, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Ints]:
@@ -274,7 +280,7 @@ def make_table(keys: Keys) -> tuple[Keys, NDArray[np.int32]]:
     return table, ids
 
 
-@compiled(parallel=True)
+@compiled(parallel=True, small=lambda keys, *_: len(keys) < LITTLE_TERMS)
 def weigh(
     keys: Keys,
     counts: NDArray[np.int32],
@@ -325,7 +331,7 @@ def weigh(
     return indices, values, new_indptr
 
 
-@compiled(parallel=True)
+@compiled(parallel=True, small=_little_text)
 def folded_terms(buffer: Any, starts: Ints, ends: Ints, fold: Any, min_chars: int) -> tuple[NDArray[np.uint8], Ints]:
     # The words in each span of the buffer, folded, joined by spaces, as one UTF-8 buffer with offsets.
     spans = len(starts)

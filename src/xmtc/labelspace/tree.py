@@ -84,6 +84,17 @@ class LabelTree:
             found.insert(0, make_csr(np.ones(above.nnz, np.float32), above.indices, above.indptr, above.shape))
         return found
 
+    def spread_over(self, kept: Ints, labels: int) -> LabelTree:
+        """This tree of the labels `kept` as one of more labels: the others are spread evenly over the lowest nodes.
+
+        >>> LabelTree.of([[[0, 1]], [[0], [1]]]).spread_over(np.array([1, 3]), 4).levels[-1].toarray().tolist()
+        [[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]]
+        """
+        last = self.levels[-1]
+        others = np.array_split(np.setdiff1d(np.arange(labels), kept), last.shape[0])
+        leaves = [np.sort(np.append(kept[self.children(self.depth - 1, at)], more)) for at, more in enumerate(others)]
+        return LabelTree((*self.levels[:-1], _level(leaves)))
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything as flat arrays, for storage."""
         return {
@@ -146,7 +157,7 @@ def _balanced_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, 
                 if len(members) < 2:
                     return [members[:0], members]
                 ordered = balanced_split(
-                    vectors.indptr, vectors.indices, vectors.data, members,
+                    vectors.indptr, vectors.indices, vectors.data, vectors.shape[1], members,
                     SMALLEST_GAIN, MOST_ROUNDS, derived_seed(seed, depth, at),
                 )  # fmt: skip
                 half = len(ordered) // 2
@@ -181,7 +192,7 @@ def _kmeans_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, se
                 if len(members) <= max_leaf:
                     return [members]
                 found = kmeans_split(
-                    vectors.indptr, vectors.indices, vectors.data, members, min(arity, len(members)),
+                    vectors.indptr, vectors.indices, vectors.data, vectors.shape[1], members, min(arity, len(members)),
                     SMALLEST_GAIN, MOST_ROUNDS, derived_seed(seed, depth, at),
                 )  # fmt: skip
                 clusters = [members[found == cluster] for cluster in np.unique(found)]
@@ -190,7 +201,7 @@ def _kmeans_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, se
                 # Labels that look all alike (or have no documents) cannot be told apart: cut them into equal parts.
                 return np.array_split(members, min(arity, math.ceil(len(members) / max_leaf)))
 
-            found = in_threads(split, range(len(groups)))
+            found = list(map(split, range(len(groups))))  # each split uses all cores
             ends = np.cumsum([len(clusters) for clusters in found])
             parts.append([np.arange(end - len(clusters), end) for clusters, end in zip(found, ends, strict=True)])
             groups = [cluster for clusters in found for cluster in clusters]

@@ -2,7 +2,7 @@
 
 A method's file defines a subclass with `name`, `capabilities`, a `Config` and the four underscored methods; the base
 class does everything that is the same for all: checking input, refusing what cannot fit into memory, cutting and
-sorting answers, saving and loading.
+sorting answers, calibrating scores, saving and loading.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import difflib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, XmtcError
 from xmtc.memory import available_memory
+from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
+from xmtc.models.thresholds import SMOOTHING, Thresholds
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderReader, FolderWriter, writing
 
@@ -48,6 +52,8 @@ class Capabilities:
 @dataclass(frozen=True)
 class Explanation:
     """Why a document got a label: the score as a sum over words, and sentences of evidence.
+
+    If the model is calibrated, the words still add up to the score that it had before.
 
     >>> print(Explanation("fruit", 0.75, (("apple", 0.5), ("red", 0.25)), ("like document 7",)))
     fruit: 0.750
@@ -76,6 +82,8 @@ class Model(ABC):
     labels_: LabelSet | None = None
     train_documents_: int = 0
     training_: Mapping[str, Any]
+    calibration_: Calibration | None = None
+    _thresholds: Thresholds | None = None
 
     def __init__(self, **hyper_parameters: Any) -> None:
         self.config = self.parse_config(hyper_parameters)
@@ -97,8 +105,12 @@ class Model(ABC):
             key = ".".join(map(str, first["loc"])) or "the configuration"
             raise ConfigError(f"{cls.name}: {key}={first['input']!r}: {first['msg']}") from error
 
-    def fit(self, corpus: Corpus, valid: Corpus | None = None) -> Self:
-        """Learn from a corpus; `valid` is for choices such as when to stop, never for learning itself."""
+    def fit(self, corpus: Corpus, valid: Corpus | None = None, checkpoints: str | Path | None = None) -> Self:
+        """Learn from a corpus; `valid` is for choices such as when to stop, never for learning itself.
+
+        `checkpoints` is a folder for finished pieces of long work: a run that was killed goes on from them when it is
+        started again with the same settings and documents.
+        """
         self._check_input(corpus)
         if not len(corpus):
             raise XmtcError(f"{corpus.name}: no documents to train on")
@@ -107,11 +119,19 @@ class Model(ABC):
         self._check_memory(corpus)
         start = time.perf_counter()
         labels = corpus.labels.with_counts(corpus.label_counts)
-        self._fit(corpus, valid.with_labels(corpus.labels) if valid is not None else None)
+        run = {
+            "model": self.name,
+            "settings": self.config.model_dump(mode="json"),
+            "documents": corpus.fingerprint(),
+            "validation documents": valid.fingerprint() if valid is not None else None,
+        }
+        aligned = valid.with_labels(corpus.labels) if valid is not None else None
+        self.calibration_ = self._thresholds = None
+        self._fit(corpus, aligned, Checkpoints(checkpoints, run))
         self.labels_, self.train_documents_ = labels, len(corpus)
         self.training_ = {
             "corpus": corpus.name,
-            "fingerprint": corpus.fingerprint(),
+            "fingerprint": run["documents"],
             "documents": len(corpus),
             "labels": int(np.count_nonzero(corpus.label_counts)),
             "seconds": round(time.perf_counter() - start, 3),
@@ -131,8 +151,35 @@ class Model(ABC):
         counts[: len(self.labels_)] += self.labels_.counts
         self._partial_fit(aligned)
         self.labels_ = aligned.labels.with_counts(counts)
+        self._thresholds = self._thresholds and self._thresholds.extended(len(self.labels_))
         self.train_documents_ += len(corpus)
         self.training_ = {**self.training_, "documents": self.train_documents_}
+        return self
+
+    def calibrate(self, valid: Corpus, method: Method = "isotonic") -> Self:
+        """Make the scores chances: of labels with a score of 0.8, 8 in 10 are right for documents like these.
+
+        Give documents that the model was not trained on: it knows those too well, and would be far too sure of others.
+        "isotonic" fits any rising curve, "platt" a sigmoid, which does with fewer documents. The order of a document's
+        labels stays; thresholds, which were for other scores, are dropped.
+        """
+        top = self._predict(valid, min(LIST_LENGTH, len(self._check_valid(valid))))
+        self.calibration_ = Calibration.fit(Pairs.of(top, valid), method, self.capabilities.score)
+        self._thresholds = None
+        training = {key: value for key, value in self.training_.items() if key != "thresholds"}
+        self.training_ = {**training, "calibration": fitted_on(valid, method=method)}
+        return self
+
+    def tune(self, valid: Corpus, smoothing: float = SMOOTHING) -> Self:
+        """Choose for each label the threshold with the best F1 on documents that the model was not trained on.
+
+        The fewer of them carry a label, the nearer it stays to the threshold that is best for all labels together; see
+        `xmtc.models.thresholds` for `smoothing`. Thresholds are for scores as predicted now, so calibrate first. Use
+        them with `predict(documents, k=100).threshold(model.thresholds_)`.
+        """
+        self._check_valid(valid)
+        self._thresholds = Thresholds.fit(Pairs.of(self.predict(valid, LIST_LENGTH), valid), smoothing)
+        self.training_ = {**self.training_, "thresholds": fitted_on(valid, smoothing=smoothing)}
         return self
 
     def predict(self, documents: Corpus | Iterable[str], k: int = 5) -> Predictions:
@@ -147,14 +194,16 @@ class Model(ABC):
         k = min(k, len(labels))
         if not len(corpus):
             return Predictions(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32), labels, self.score_kind)
-        return self._predict(corpus, k)
+        top = self._predict(corpus, k)
+        return top if self.calibration_ is None else self.calibration_.apply(top)
 
     def explain(self, text: str, label: str) -> Explanation:
         """Why (or why not) a text gets a label, given by key or name."""
         labels = self._fitted()
         if not self.capabilities.explain:
             raise XmtcError(f"{self.name} cannot explain its answers; `xmtc models` shows which methods can")
-        return self._explain(text, labels.find(label))
+        why = self._explain(text, labels.find(label))
+        return why if self.calibration_ is None else replace(why, score=self.calibration_.one(why.score))
 
     def save(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
         """Write the model to a folder, replacing a model that is there; `about` goes into its manifest."""
@@ -162,6 +211,10 @@ class Model(ABC):
         facts = {"training": {**self.training_, "documents": self.train_documents_}, **(about or {})}
         with writing(path, self.name, self.config.model_dump(mode="json"), facts) as folder:
             folder.labels(labels)
+            if self.calibration_ is not None:
+                folder.arrays("calibration", self.calibration_.to_arrays())
+            if self._thresholds is not None:
+                folder.arrays("thresholds", self._thresholds.to_arrays())
             self._save(folder)
 
     @classmethod
@@ -175,20 +228,31 @@ class Model(ABC):
             raise BadModelFolder(f"{folder.folder}: its manifest does not say how many documents it was trained on")
         if model.labels_.counts is None or not len(model.labels_):
             raise BadModelFolder(f"{folder.folder}: its labels have no training counts, so this is no trained model")
+        if folder.has("calibration.safetensors"):
+            with folder.building("calibration"):
+                model.calibration_ = Calibration.from_arrays(folder.arrays("calibration"))
+        if folder.has("thresholds.safetensors"):
+            with folder.building("thresholds"):
+                model._thresholds = Thresholds.from_arrays(folder.arrays("thresholds"), len(model.labels_))
         model._load(folder)
         return model
 
     @property
     def score_kind(self) -> ScoreKind:
         """What this model's scores are."""
-        return self.capabilities.score
+        return self.capabilities.score if self.calibration_ is None else ScoreKind.CALIBRATED
+
+    @property
+    def thresholds_(self) -> NDArray[np.float32] | None:
+        """The threshold of each label, if the model was tuned."""
+        return None if self._thresholds is None else self._thresholds.each
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes that training on this corpus will take beyond the corpus itself, estimated beforehand."""
         return 0
 
     @abstractmethod
-    def _fit(self, corpus: Corpus, valid: Corpus | None) -> None: ...
+    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None: ...
 
     @abstractmethod
     def _predict(self, corpus: Corpus, k: int) -> Predictions: ...
@@ -209,6 +273,14 @@ class Model(ABC):
         if self.labels_ is None:
             raise NotFitted(f"this {self.name} model was not fitted; call fit(corpus) first")
         return self.labels_
+
+    def _check_valid(self, valid: Corpus) -> LabelSet:
+        """The labels of the model, if these documents can say how good its answers are."""
+        labels = self._fitted()
+        self._check_input(valid)
+        if not valid.targets.nnz:
+            raise XmtcError(f"{valid.name}: no document has a label, so they cannot say which answers are right")
+        return labels
 
     def _check_input(self, corpus: Corpus) -> None:
         has = {"text": corpus.texts is not None, "features": corpus.features is not None}

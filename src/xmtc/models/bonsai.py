@@ -28,6 +28,7 @@ class BonsaiConfig(ParabelConfig):
 
     balanced: bool = False
     arity: int = Field(100, ge=2)
+    max_leaf: PositiveInt = 100
     levels: PositiveInt | None = 2
     discount: float = Field(0.98, gt=0, le=1)
 

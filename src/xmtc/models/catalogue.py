@@ -17,6 +17,7 @@ CATALOGUE = {
     "knn": "xmtc.models.knn:NearestNeighbours",
     "parabel": "xmtc.models.parabel:Parabel",
     "bonsai": "xmtc.models.bonsai:Bonsai",
+    "dismec": "xmtc.models.dismec:Dismec",
 }
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import AllowInfNan, Field, PositiveFloat, PositiveInt
 from scipy.sparse import csr_array, vstack
 
+from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.strings import Strings
@@ -68,7 +69,7 @@ class NearestNeighbours(Model):
         """Word keys and counts while counting, the matrix, and its transpose; all grow with the non-zeros."""
         return DocumentVectors(self.config.tfidf).memory_needed(corpus)
 
-    def _fit(self, corpus: Corpus, valid: Corpus | None) -> None:
+    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         self.vectors_ = DocumentVectors(self.config.tfidf)
         self.index_ = SparseIndex.of(self.vectors_.fit_transform(corpus))
         self.targets_ = corpus.targets

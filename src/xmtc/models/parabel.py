@@ -25,17 +25,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from scipy.sparse import csr_array
 
-from xmtc.corpus.corpus import Corpus
+from xmtc.checkpoints import Checkpoints
+from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr
-from xmtc.errors import XmtcError
-from xmtc.kernels import in_threads
-from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed
+from xmtc.errors import ConfigError, XmtcError
+from xmtc.kernels import cores, in_threads
+from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed, given_tree
 from xmtc.labelspace.vectors import Representation, label_vectors
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
 from xmtc.predictions import Predictions, ScoreKind
-from xmtc.progress import Progress, progress
-from xmtc.search.linear import LOSSES, LinearTree, NodeWeights
+from xmtc.progress import progress
+from xmtc.search.linear import LOSSES, LinearTree, NodeWeights, ends_of
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
@@ -43,6 +45,8 @@ from xmtc.text.tfidf import TfIdfSettings
 LIST_LENGTH = 100  # of each tree's list before the trees are averaged
 BATCH = 4096
 SMALLEST_TASK = 8  # children; fewer would not be worth preparing the node's documents
+PARTS_A_CORE = 8  # of a level's work, at least, so that no core waits long for the last part of another
+NO_OFFSETS = np.zeros((0, 0), np.float32)
 SURE, NEVER = 100.0, -1.0  # scores of an only child, and of a child where nothing was ever seen
 
 
@@ -50,19 +54,23 @@ class ParabelConfig(ModelConfig):
     """The tree, its classifiers and the search, with the paper's values."""
 
     trees: PositiveInt = 3
+    tree: Literal["clusters", "given"] = "clusters"
     balanced: bool = True
     arity: int = Field(2, ge=2)
-    max_leaf: PositiveInt = 100
+    max_leaf: PositiveInt = 400
     levels: PositiveInt | None = None
     label_vectors: Representation = "documents"
     loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
     cost: PositiveFloat = Field(1.0, allow_inf_nan=False)
+    bias: PositiveFloat = Field(0.3, allow_inf_nan=False)
     tolerance: PositiveFloat = 0.1
     rounds: PositiveInt = 20
     smallest_weight: NonNegativeFloat = 0.1
+    negatives: Literal["teacher", "matcher"] = "teacher"
+    weights: Literal["float32", "float16"] = "float32"
     beam: PositiveInt = 10
     discount: float = Field(1.0, gt=0, le=1)
-    tfidf: TfIdfSettings = Field(default_factory=TfIdfSettings)
+    tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
 
 
 class Parabel(Model):
@@ -96,58 +104,97 @@ class Parabel(Model):
         shared = vectors.terms_of(corpus) * corpus.targets.nnz // max(1, len(corpus))
         return vectors.memory_needed(corpus) + (24 + 8 * self.config.trees) * shared
 
-    def _fit(self, corpus: Corpus, valid: Corpus | None) -> None:
-        config = self.config
-        self.vectors_ = DocumentVectors(config.tfidf)
+    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
+        self.vectors_ = DocumentVectors(self.config.tfidf)
         features = self.vectors_.fit_transform(corpus)
-        labels = label_vectors(features, corpus.targets, corpus.labels, config.label_vectors)
         self.trees_ = []
+        for at, tree in enumerate(self._label_trees(features, corpus)):
+            kept = checkpoints.get(f"tree{at}")
+            if kept is None:
+                name = f"training tree {at + 1} of {self.config.trees}"
+                made = LinearTree(tree, self._train(tree, features, corpus.targets, name), self.vectors_.width)
+                checkpoints.put(f"tree{at}", made.to_arrays())
+            else:
+                made = LinearTree.from_arrays(kept, len(corpus.labels), self.vectors_.width)
+            self.trees_.append(made)
+
+    def _label_trees(self, features: Csr, corpus: Corpus) -> Iterator[LabelTree]:
+        """The trees to train, each made when it is asked for. Labels without documents are spread over the leaves."""
+        config = self.config
+        if config.tree == "given":
+            if config.trees != 1:
+                raise ConfigError(f"{self.name}: there is one given hierarchy, so tree='given' goes with trees=1")
+            yield given_tree(corpus.labels)
+            return
+        seen = np.flatnonzero(corpus.label_counts)
+        vectors = label_vectors(features, corpus.targets, corpus.labels, config.label_vectors)
         for at in range(config.trees):
             tree = build_tree(
-                labels, balanced=config.balanced, arity=config.arity, max_leaf=config.max_leaf, levels=config.levels,
-                seed=derived_seed(config.seed, at),
+                take_rows(vectors, seen), balanced=config.balanced, arity=config.arity, max_leaf=config.max_leaf,
+                levels=config.levels, seed=derived_seed(config.seed, at),
             )  # fmt: skip
-            with progress(f"training tree {at + 1} of {config.trees}", tree.nodes + tree.labels) as bar:
-                weights = self._train(tree, features, corpus.targets, bar)
-            self.trees_.append(LinearTree(tree, weights, self.vectors_.width))
+            yield tree.spread_over(seen, len(corpus.labels))
 
-    def _train(self, tree: LabelTree, features: Csr, targets: Csr, bar: Progress) -> NodeWeights:
+    def _train(self, tree: LabelTree, features: Csr, targets: Csr, name: str) -> NodeWeights:
         """The classifiers of all nodes, level by level; the nodes of a level share the cores."""
-        parts: list[list[Trained]] = []
-        for level, below in zip(tree.levels, tree.targets(targets), strict=True):
-            documents_of = below.tocsc()
+        parts: list[NodeWeights] = []
+        reached: Csr | None = None  # nodes x documents that the classifiers above lead to them
+        below = tree.targets(targets)
+        lists = [found.tocsc()[:, level.indices] for level, found in zip(tree.levels, below, strict=True)]
+        with progress(name, sum(work_of(level, docs) for level, docs in zip(tree.levels, lists, strict=True))) as bar:
+            for depth, level in enumerate(tree.levels):
+                tasks = list(tasks_of(level, lists[depth], reached))
+                # The largest first, so that no core is left with one at the end.
+                order = sorted(range(len(tasks)), key=lambda at: -tasks[at].work)
 
-            def train(task: Task, documents_of: Any = documents_of) -> Trained:
-                trained = self._train_children(features, documents_of, task)
-                bar.advance(len(task.children))
-                return trained
+                def train(at: int, tasks: list[Task] = tasks) -> Trained:
+                    trained = self._train_children(features, tasks[at])
+                    bar.advance(tasks[at].planned)
+                    return trained
 
-            tasks = list(tasks_of(level, documents_of))
-            # The largest first, so that no core is left with one at the end.
-            order = sorted(range(len(tasks)), key=lambda at: -tasks[at].cost)
-            trained = dict(zip(order, in_threads(train, [tasks[at] for at in order]), strict=True))
-            of_nodes: list[list[Trained]] = [[] for _ in range(level.shape[0])]
-            for at, task in enumerate(tasks):
-                of_nodes[task.node].append(trained[at])
-            parts += of_nodes
-        return joined(parts)
+                trained = dict(zip(order, in_threads(train, order), strict=True))
+                of_nodes: list[list[Trained]] = [[] for _ in range(level.shape[0])]
+                for at, task in enumerate(tasks):
+                    of_nodes[task.node].append(trained[at])
+                parts.append(joined(of_nodes))
+                if self.config.negatives == "matcher" and depth < tree.depth - 1:
+                    reached = self._reached(tree, parts, features)
+        return NodeWeights.of_levels(parts)
 
-    def _train_children(self, features: Csr, documents_of: Any, task: Task) -> Trained:
+    def _reached(self, tree: LabelTree, parts: list[NodeWeights], features: Csr) -> Csr:
+        """Nodes of the next level x training documents: where the search for a document comes by."""
+        top = LinearTree(LabelTree(tree.levels[: len(parts)]), NodeWeights.of_levels(parts), self.vectors_.width)
+        config, blocks = self.config, []
+        for start in range(0, features.shape[0], BATCH):
+            rows = take_rows(features, slice(start, start + BATCH))
+            blocks.append(
+                top.search(rows, config.loss, config.beam, min(config.beam, top.tree.labels), config.discount)[0]
+            )
+        ids = np.concatenate(blocks)
+        documents, places = np.nonzero(ids >= 0)
+        return csr_array(
+            (np.ones(len(documents), np.float32), (ids[documents, places], documents)),
+            shape=(top.tree.labels, features.shape[0]),
+        )
+
+    def _train_children(self, features: Csr, task: Task) -> Trained:
         """The classifiers of some children of a node."""
         from xmtc.kernels.svm import train_node
 
-        if task.only_child or not len(task.documents):  # nothing to decide, or nothing to learn from
-            biases = np.full(len(task.children), SURE if task.only_child else NEVER, np.float32)
-            return np.zeros(len(biases) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), biases
+        biases = np.full(len(task.sizes), SURE if task.only_child else NEVER, np.float32)
+        found = np.flatnonzero(task.sizes) if not task.only_child else np.zeros(0, np.int64)
+        if not len(found):  # nothing to decide, or nothing to learn from
+            return np.zeros(len(biases), np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), biases
         config = self.config
-        lists = [documents_of.indices[slice(*documents_of.indptr[child : child + 2])] for child in task.children]
-        positives = [np.searchsorted(task.documents, found) for found in lists]
-        trained: Trained = train_node(
-            features.indptr, features.indices, features.data, task.documents, ends_of(map(len, positives)),
-            np.concatenate(positives), LOSSES.index(config.loss), config.cost, config.tolerance, config.rounds,
-            config.smallest_weight, derived_seed(config.seed, task.node, int(task.children[0])),
+        ends, terms, weights, biases[found] = train_node(
+            features.indptr, features.indices, features.data, features.shape[1], task.documents,
+            ends_of(task.sizes[found]), task.positives, NO_OFFSETS, LOSSES.index(config.loss),
+            config.cost, config.tolerance, config.rounds, config.smallest_weight, config.bias,
+            derived_seed(config.seed, task.node, task.first),
         )  # fmt: skip
-        return trained
+        sizes = np.zeros(len(biases), np.int64)
+        sizes[found] = np.diff(ends)
+        return sizes, terms, weights, biases
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         parts = [
@@ -194,7 +241,7 @@ class Parabel(Model):
     def _save(self, folder: FolderWriter) -> None:
         folder.arrays("tfidf", self.vectors_.to_arrays())
         for at, tree in enumerate(self.trees_):
-            folder.arrays(f"tree{at}", tree.to_arrays())
+            folder.arrays(f"tree{at}", tree.to_arrays(half=self.config.weights == "float16"))
 
     def _load(self, folder: FolderReader) -> None:
         with folder.building("tfidf"):
@@ -206,7 +253,7 @@ class Parabel(Model):
                 self.trees_.append(LinearTree.from_arrays(arrays, len(self._fitted()), self.vectors_.width))
 
 
-#: (indptr, features, weights, biases): a CSR matrix of children x features and the children's biases
+#: (sizes, features, weights, biases): the weights of some children one after the other, sizes[i] of child i
 Trained = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]
 
 
@@ -215,53 +262,67 @@ class Task:
     """Some children of a node, to be trained together on the node's documents."""
 
     node: int
-    children: NDArray[np.int32]
+    first: int  # which of the node's children
     documents: NDArray[np.int32]
+    sizes: NDArray[np.int64]  # how many documents each child has
+    positives: NDArray[np.int64]  # which, child after child, as positions in `documents`
     only_child: bool
+    planned: int  # its part of the work as foreseen before training
 
     @property
-    def cost(self) -> int:
-        """How much work it is, roughly."""
-        return len(self.children) * len(self.documents)
+    def work(self) -> int:
+        """How long it will take, roughly."""
+        return len(self.sizes) * len(self.documents)
 
 
-def tasks_of(level: Csr, documents_of: Any) -> Iterator[Task]:
-    """The work of a level: each node's children, in several parts where a node alone would keep one core busy long."""
-    lengths = np.diff(documents_of.indptr)
-    share = max(1, int(lengths.sum()) * int(np.diff(level.indptr).max()) // 64)
+def work_of(level: Csr, lists: Any) -> int:
+    """How long a level will take, in the unit of `Task.planned`: children x documents, over its nodes."""
+    children = np.diff(level.indptr).astype(np.int64)
+    documents = np.diff(lists.indptr[level.indptr]).astype(np.int64)
+    return int((children * documents).sum())
+
+
+def tasks_of(level: Csr, lists: Any, reached: Csr | None) -> Iterator[Task]:
+    """The work of a level: each node's children, in several parts where a node alone would keep one core busy long.
+
+    Column i of `lists` has the documents of child level.indices[i], `reached` for each node documents that it is also
+    to say no to.
+    """
+    ends = lists.indptr[level.indptr]  # of the nodes' parts of lists.indices
+    share = max(1, work_of(level, lists) // (PARTS_A_CORE * cores()))
     for node in range(level.shape[0]):
-        children = level.indices[level.indptr[node] : level.indptr[node + 1]]
-        lists = [documents_of.indices[slice(*documents_of.indptr[child : child + 2])] for child in children]
-        documents = np.unique(np.concatenate([*lists, np.zeros(0, np.int32)]))
-        size = max(SMALLEST_TASK, share // max(1, len(documents)))
-        for start in range(0, len(children), size):
-            yield Task(node, children[start : start + size], documents, len(children) == 1)
+        children = np.diff(lists.indptr[level.indptr[node] : level.indptr[node + 1] + 1]).astype(np.int64)
+        found = lists.indices[ends[node] : ends[node + 1]]
+        if reached is None:
+            documents, places = np.unique(found, return_inverse=True)
+        else:
+            wrong = reached.indices[reached.indptr[node] : reached.indptr[node + 1]]
+            documents = np.union1d(found, wrong)
+            places = np.searchsorted(documents, found)
+        size = max(SMALLEST_TASK, share // max(1, len(found)))
+        starts = ends_of(children)
+        for first in range(0, max(1, len(children)), size):  # a node without children, too
+            last = min(first + size, len(children))
+            yield Task(
+                node, first, documents.astype(np.int32), children[first:last],
+                places[starts[first] : starts[last]].astype(np.int64), len(children) == 1, (last - first) * len(found),
+            )  # fmt: skip
 
 
-def joined(parts: list[list[Trained]]) -> NodeWeights:
-    """The classifiers of all nodes one after the other, each node's turned from children x features to the reverse."""
+def joined(of_nodes: list[list[Trained]]) -> NodeWeights:
+    """The classifiers of a level's nodes one after the other, each node's turned from children x features around."""
     from xmtc.kernels.tree import by_feature
 
-    rows = []
-    for of_node in parts:
-        sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(part[0]) for part in of_node)])
-        features = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in of_node)])
-        weights = np.concatenate([np.zeros(0, np.float32), *(part[2] for part in of_node)])
-        rows.append(by_feature(ends_of(sizes), features, weights))
+    def turned(parts: list[Trained]) -> Any:
+        sizes, features, weights = (np.concatenate([part[at] for part in parts]) for at in range(3))
+        return by_feature(ends_of(sizes), features, weights)
+
+    rows = in_threads(turned, of_nodes)
     return NodeWeights(
         ends_of(len(row[0]) for row in rows),
         np.concatenate([row[0] for row in rows]),
         ends_of(np.concatenate([np.diff(row[1]) for row in rows])),
         np.concatenate([row[2] for row in rows]),
         np.concatenate([row[3] for row in rows]),
-        np.concatenate([part[3] for of_node in parts for part in of_node]),
+        np.concatenate([part[3] for parts in of_nodes for part in parts]),
     )
-
-
-def ends_of(sizes: Any) -> NDArray[np.int64]:
-    """0, and where each of consecutive parts of these sizes ends.
-
-    >>> ends_of([2, 0, 3]).tolist()
-    [0, 2, 2, 5]
-    """
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.fromiter(sizes, np.int64))])

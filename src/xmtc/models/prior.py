@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.predictions import Predictions, ScoreKind
@@ -31,7 +32,7 @@ class Prior(Model):
     )
     Config = ModelConfig
 
-    def _fit(self, corpus: Corpus, valid: Corpus | None) -> None:
+    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         """The label counts, which every model keeps in `labels_`, are all there is to learn."""
 
     def _partial_fit(self, corpus: Corpus) -> None:

@@ -33,6 +33,16 @@ class NodeWeights(NamedTuple):
     weights: NDArray[np.float32]
     biases: NDArray[np.float32]
 
+    @classmethod
+    def of_levels(cls, levels: list[NodeWeights]) -> NodeWeights:
+        """The classifiers of consecutive levels as one."""
+        if len(levels) == 1:
+            return levels[0]
+        joined = {name: np.concatenate([getattr(level, name) for level in levels]) for name in cls._fields}
+        for ends in ("node_rows", "entries"):
+            joined[ends] = ends_of(np.concatenate([np.diff(getattr(level, ends)) for level in levels]))
+        return cls(**joined)
+
 
 WEIGHT_TYPES = (np.int64, np.int32, np.int64, np.int32, np.float32, np.float32)
 
@@ -124,22 +134,38 @@ class LinearTree:
         """The part of a decision's score that no feature contributes."""
         return float(self.weights.biases[self.child_starts[step.node] + step.child])
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything as flat arrays, for storage."""
-        return {**self.tree.to_arrays(), **self.weights._asdict(), "width": np.array([self.width], np.int64)}
+    def to_arrays(self, half: bool = False) -> dict[str, NDArray[Any]]:
+        """Everything as flat arrays, for storage; `half`: weights with 16 bits, which is 3 digits."""
+        weights = self.weights._asdict()
+        if half:
+            weights["weights"] = self.weights.weights.astype(np.float16)
+        return {**self.tree.to_arrays(), **weights, "width": np.array([self.width], np.int64)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], labels: int, width: int) -> LinearTree:
         """The inverse of `to_arrays`; an error unless every number lies where a compiled loop may follow it."""
         from xmtc.kernels.tree import sound_weights
 
-        made = cls(LabelTree.from_arrays(arrays), NodeWeights(*(arrays[name] for name in NodeWeights._fields)), width)
+        parts = {name: arrays[name] for name in NodeWeights._fields}
+        if parts["weights"].dtype == np.float16:
+            parts["weights"] = parts["weights"].astype(np.float32)
+        made = cls(LabelTree.from_arrays(arrays), NodeWeights(**parts), width)
         if made.tree.labels != labels or arrays["width"].tolist() != [width]:
             raise ValueError(f"a tree over {made.tree.labels} labels does not fit a model of {labels}")
         for name, kind in zip(NodeWeights._fields, WEIGHT_TYPES, strict=True):
-            array = arrays[name]
+            array = parts[name]
             if array.dtype != kind or array.ndim != 1:
                 raise ValueError(f"{name} is an array of {array.dtype} {array.shape}")
         if not sound_weights(*made.weights, made.child_starts, width):
             raise ValueError("its weights do not belong to its nodes and features")
         return made
+
+
+def ends_of(sizes: Any) -> NDArray[np.int64]:
+    """0, and where each of consecutive parts of these sizes ends.
+
+    >>> ends_of([2, 0, 3]).tolist()
+    [0, 2, 2, 5]
+    """
+    each = sizes if isinstance(sizes, np.ndarray) else np.fromiter(sizes, np.int64)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(each, dtype=np.int64)])

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours among sparse rows, by dot product."""
+"""The best of many sparse rows for sparse queries, by dot product: nearest neighbours, and one classifier a label."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.progress import progress
 
@@ -32,22 +33,29 @@ class SparseIndex:
     def __len__(self) -> int:
         return int(self.columns.shape[1])
 
-    def nearest(self, queries: Csr, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """(ids, scores), each (queries, k): falling scores, ties to the lower row; -1 where fewer rows have a score."""
+    def nearest(
+        self, queries: Csr, k: int, start: NDArray[np.float32] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """(ids, scores), each (queries, k): falling scores, ties to the lower row; -1 where fewer rows have a score.
+
+        A row's score is the dot product, which must be above 0; or, with `start`, start[row] plus the dot product.
+        """
         from xmtc.kernels.neighbours import nearest_rows
 
         if queries.shape[1] != self.columns.shape[0]:
             # The kernel would read beyond the end of the index.
             raise ValueError(f"queries with {queries.shape[1]} columns for an index of {self.columns.shape[0]}")
         k = min(k, len(self))
+        floor = 0.0 if start is None else -np.inf
+        sums = np.zeros(len(self), np.float32) if start is None else start
         parts = [(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32))]
-        with progress("finding neighbours", queries.shape[0]) as bar:
-            for start in range(0, queries.shape[0], QUERY_BLOCK):
-                block = queries[start : start + QUERY_BLOCK]
+        with progress("searching", queries.shape[0]) as bar:
+            for first in range(0, queries.shape[0], QUERY_BLOCK):
+                block = take_rows(queries, slice(first, first + QUERY_BLOCK))
                 parts.append(
                     nearest_rows(
-                        block.indptr, block.indices, block.data.astype(np.float32),
-                        self.columns.indptr, self.columns.indices, self.columns.data, len(self), k,
+                        block.indptr, block.indices, block.data.astype(np.float32, copy=False),
+                        self.columns.indptr, self.columns.indices, self.columns.data, sums, floor, k,
                     )
                 )  # fmt: skip
                 bar.advance(block.shape[0])

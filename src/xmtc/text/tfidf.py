@@ -137,8 +137,6 @@ class TfIdf:
         from xmtc.kernels import words as kernel
 
         rules, parts = self.settings.rules, []
-        if texts.lengths.max(initial=0) > LONGEST_TEXT:
-            raise XmtcError(f"a text of {texts.lengths.max():,} bytes; the longest possible has {LONGEST_TEXT:,}")
         with progress("counting words", len(texts)) as bar:
             for rows in _blocks(texts):
                 block = rules.normalised(texts[rows])
@@ -202,7 +200,13 @@ class TfIdf:
 
 def _blocks(texts: Strings) -> Iterator[slice]:
     """Consecutive rows of about 16 MB of text each: bounds the working memory of counting."""
-    size = np.cumsum(texts.lengths)
+    lengths = texts.lengths
+    if 0 < lengths.sum() <= BLOCK_BYTES:  # so a single document is not kept waiting
+        yield slice(0, len(texts))
+        return
+    if lengths.max(initial=0) > LONGEST_TEXT:
+        raise XmtcError(f"a text of {lengths.max():,} bytes; the longest possible has {LONGEST_TEXT:,}")
+    size = np.cumsum(lengths)
     start = 0
     while start < len(texts):
         before = int(size[start - 1]) if start else 0

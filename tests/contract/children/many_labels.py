@@ -14,11 +14,12 @@ from xmtc.corpus.labels import LabelSet  # noqa: E402
 from xmtc.corpus.strings import Strings  # noqa: E402
 from xmtc.models.catalogue import make  # noqa: E402
 
-LABELS, DOCUMENTS, PER_DOCUMENT = 200_000, 20_000, 10
+LABELS, DOCUMENTS, PER_DOCUMENT = 200_000, int(sys.argv[3]), 10
 rng = np.random.default_rng(0)
 words = np.array([f"w{i}" for i in range(5_000)])
 texts = Strings.of(" ".join(row) for row in words[rng.integers(0, len(words), (DOCUMENTS, 20))])
-targets = label_matrix(rng.permutation(LABELS), np.arange(0, LABELS + 1, PER_DOCUMENT), LABELS)
+ends = np.arange(0, DOCUMENTS * PER_DOCUMENT + 1, PER_DOCUMENT)
+targets = label_matrix(rng.permutation(LABELS)[: ends[-1]], ends, LABELS)
 corpus = Corpus(targets, LabelSet.of(f"label {i}" for i in range(LABELS)), texts=texts)
 model = make(sys.argv[1], **json.loads(sys.argv[2])).fit(corpus)
 top = model.predict(corpus[:1_000], k=5)

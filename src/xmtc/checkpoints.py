@@ -1,0 +1,83 @@
+"""Finished pieces of a training run, kept on disk so that a run that was killed can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.errors import BadModelFolder
+
+ABOUT = "run.json"
+
+
+class Checkpoints:
+    """Named groups of arrays in a folder of their own, written whole or not at all.
+
+    `run` says what is being trained (method, settings, documents). A folder that holds pieces of another run is an
+    error: they would not fit. Without a folder nothing is kept.
+
+    >>> import tempfile
+    >>> kept = Checkpoints(Path(tempfile.mkdtemp()) / "pieces", {"model": "dismec"})
+    >>> kept.put("block0", {"weights": np.ones(2, np.float32)})
+    >>> kept.get("block0")["weights"].tolist(), kept.get("block1")
+    ([1.0, 1.0], None)
+    """
+
+    def __init__(self, folder: str | Path | None, run: Mapping[str, Any]) -> None:
+        self.folder = Path(folder) if folder is not None else None
+        self._run = json.loads(json.dumps(run))
+        if self.folder is None or not self.folder.exists():
+            return
+        try:
+            found = json.loads((self.folder / ABOUT).read_text("utf-8"))
+            different = sorted(key for key in {*found, *self._run} if found.get(key) != self._run.get(key))
+        except (OSError, ValueError, AttributeError, TypeError) as error:
+            raise BadModelFolder(f"{self.folder}: no readable checkpoints: {error}; remove it to begin anew") from error
+        if different:
+            raise BadModelFolder(
+                f"{self.folder}: pieces of another run (different: {', '.join(different)}); "
+                "train with the same settings and documents to go on, or remove it to begin anew"
+            )
+
+    def put(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Keep arrays under a name, replacing what was there."""
+        from safetensors.numpy import save
+
+        if self.folder is not None:
+            contiguous = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
+            try:
+                if not self.folder.exists():
+                    self.folder.mkdir(parents=True)
+                    _write(self.folder / ABOUT, json.dumps(self._run, ensure_ascii=False, indent=1).encode())
+                _write(self.folder / f"{name}.safetensors", save(contiguous))
+            except OSError as error:
+                raise BadModelFolder(f"{self.folder}: cannot write a checkpoint: {error.strerror}") from error
+
+    def get(self, name: str) -> dict[str, NDArray[Any]] | None:
+        """The arrays kept under a name, or None."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        if self.folder is None or not (self.folder / f"{name}.safetensors").exists():
+            return None
+        file = self.folder / f"{name}.safetensors"
+        try:
+            return dict(load(file.read_bytes()))
+        except (OSError, SafetensorError, ValueError) as error:
+            raise BadModelFolder(f"{file}: a damaged checkpoint: {error}; remove it to do this piece again") from error
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write a file so that it is whole whenever it is there."""
+    partial = file.with_name(f"{file.name}.{os.getpid()}.part")
+    with open(partial, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(file)

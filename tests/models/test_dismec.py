@@ -1,0 +1,155 @@
+"""DiSMEC: one classifier a label, against scoring by hand; further documents and labels; going on after a kill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xmtc
+from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
+from xmtc.errors import BadModelFolder
+from xmtc.kernels import svm
+from xmtc.models.dismec import NEVER, Dismec
+
+TOPICS = {"sea": "ship sail wave harbour", "sky": "cloud wind rain storm", "kitchen": "bread oven flour butter"}
+
+
+def corpus(documents: int = 90, topics: dict[str, str] = TOPICS, seed: int = 0) -> Corpus:
+    rng = np.random.default_rng(seed)
+    chosen = [rng.choice(list(topics), rng.integers(1, 3), replace=False).tolist() for _ in range(documents)]
+    texts = [" ".join(rng.choice(" ".join(topics[topic] for topic in tags).split(), 6)) for tags in chosen]
+    return Corpus.of(texts, chosen, name="topics")
+
+
+def dense(model: Dismec, documents: Corpus) -> Any:
+    """The scores of all labels, by hand."""
+    return model.vectors_.transform(documents).toarray() @ model.index_.columns.toarray() + model.biases_
+
+
+@given(st.integers(0, 20), st.integers(1, 3))
+def test_predicts_the_best_scores(seed: int, k: int) -> None:
+    model = Dismec(smallest_weight=0.0).fit(corpus(seed=seed))
+    documents = corpus(20, seed=seed + 1)
+    scores = dense(model, documents)
+    top = model.predict(documents, k=k)
+    np.testing.assert_allclose(top.scores, -np.sort(-scores, axis=1)[:, :k], atol=1e-5)
+    np.testing.assert_allclose(np.take_along_axis(scores, top.ids, 1), top.scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_learns(loss: str) -> None:
+    documents = corpus(200)
+    model = Dismec(loss=loss).fit(documents)
+    assert xmtc.evaluate(model, corpus(100, seed=7)).values["P@1"] > 95
+
+
+def test_blocks_do_not_change_what_is_learned() -> None:
+    documents = corpus()
+    whole = dense(Dismec(tolerance=1e-4, rounds=1000).fit(documents), documents)
+    cut = dense(Dismec(tolerance=1e-4, rounds=1000, block=1).fit(documents), documents)
+    np.testing.assert_allclose(whole, cut, atol=1e-3)
+
+
+def test_small_weights_are_dropped() -> None:
+    documents = corpus()
+    every = Dismec(smallest_weight=0.0).fit(documents).index_.columns
+    large = Dismec(smallest_weight=0.5).fit(documents).index_.columns
+    assert 0 < large.nnz < every.nnz
+    assert np.abs(large.data).min() >= 0.5
+
+
+def test_a_label_without_documents_comes_last() -> None:
+    documents = corpus()
+    more = LabelSet.of([*documents.labels.keys, "nothing"])
+    model = Dismec().fit(documents.with_labels(more))
+    assert model.predict(["ship sail"], k=4).names()[0][-1] == ("nothing", NEVER)
+    assert "no document" in model.explain("ship", "nothing").evidence[0]
+
+
+def test_explains_its_score() -> None:
+    model = Dismec().fit(corpus())
+    why = model.explain("ship bread", "sea")
+    score = dict(model.predict(["ship bread"], k=3).names()[0])["sea"]
+    assert why.score == pytest.approx(score, abs=1e-4)
+    assert sum(weight for _, weight in why.words) + model.biases_[model.labels_.find("sea")] == pytest.approx(why.score)  # type: ignore[union-attr]
+    assert dict(why.words)["ship"] > 0 > dict(why.words)["bread"]
+
+
+def test_half_precision_on_disk(tmp_path: Path) -> None:
+    documents = corpus()
+    sizes = {}
+    for kind in ("float32", "float16"):
+        model = Dismec(weights=kind).fit(documents)
+        model.save(tmp_path / kind)
+        sizes[kind] = (tmp_path / kind / "weights.safetensors").stat().st_size
+        again = xmtc.load(tmp_path / kind)
+        np.testing.assert_allclose(
+            again.predict(documents, 3).scores,
+            model.predict(documents, 3).scores,
+            atol=0 if kind == "float32" else 5e-3,
+        )
+    assert sizes["float16"] < sizes["float32"]
+
+
+def test_further_documents_change_only_what_they_must() -> None:
+    model = Dismec().fit(corpus())
+    before = dense(model, corpus(50, seed=3))
+    model.partial_fit(corpus(30, seed=5))
+    assert xmtc.evaluate(model, corpus(100, seed=7)).values["P@1"] > 95
+    after = dense(model, corpus(50, seed=3))
+    assert 0 < np.abs(after - before).max() < 1.0
+    assert model.train_documents_ == 120
+
+
+def test_further_documents_teach_a_new_word_use_and_a_new_label() -> None:
+    model = Dismec().fit(corpus())
+    lessons = [("rain oven", ["sky", "baking"]), ("flour oven", ["baking"]), ("ship sail", ["sea"])] * 10
+    further = Corpus.of([text for text, _ in lessons], [tags for _, tags in lessons])
+    model.partial_fit(further)
+    assert model.predict(["flour oven"], k=1).names()[0][0][0] == "baking"
+    assert model.predict(["ship sail"], k=1).names()[0][0][0] == "sea"
+    assert model.labels_ is not None
+    assert model.labels_.counts is not None
+    assert model.labels_.counts[model.labels_.find("baking")] == 20
+
+
+def test_new_labels_leave_the_old_ones_alone() -> None:
+    model = Dismec().fit(corpus())
+    documents = corpus(40, seed=3)
+    before = dense(model, documents)
+    model.add_labels(Corpus.of(["thunder rain", "cloud storm", "ship wave"] * 9, [["thunder"], ["sky"], ["sea"]] * 9))
+    after = dense(model, documents)
+    np.testing.assert_array_equal(before, after[:, : before.shape[1]])
+    assert model.predict(["rain"], k=2).names()[0][0][0] in ("sky", "thunder")
+    assert after.shape[1] == before.shape[1] + 1
+
+
+def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = corpus()
+    whole = Dismec(block=1).fit(documents)
+    calls: list[int] = []
+    train_node = svm.train_node
+
+    def killed(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return train_node(*arguments)
+
+    monkeypatch.setattr(svm, "train_node", killed)
+    monkeypatch.setattr("xmtc.models.dismec.in_threads", lambda work, items: [work(item) for item in items])
+    with pytest.raises(KeyboardInterrupt):
+        Dismec(block=1).fit(documents, checkpoints=tmp_path / "pieces")
+    again = Dismec(block=1).fit(documents, checkpoints=tmp_path / "pieces")
+    assert len(calls) == 4, "two blocks were kept, the third is trained again"
+    np.testing.assert_array_equal(dense(again, documents), dense(whole, documents))
+    with pytest.raises(BadModelFolder, match="different: settings"):
+        Dismec(block=1, cost=2.0).fit(documents, checkpoints=tmp_path / "pieces")
+    with pytest.raises(BadModelFolder, match="different: documents"):
+        Dismec(block=1).fit(corpus(seed=4), checkpoints=tmp_path / "pieces")
