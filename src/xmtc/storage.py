@@ -19,9 +19,11 @@ import shutil
 import stat
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.labels import Csr, LabelSet
-from xmtc.corpus.sparse import checked_csr
+from xmtc.corpus.sparse import check_arrays, check_indices, make_csr
 from xmtc.errors import BadModelFolder, XmtcError
 
 FORMAT = 1
@@ -39,6 +41,7 @@ LIBRARIES = ("xmtc", "numpy", "scipy", "numba", "tokenizers", "safetensors", "to
 MANIFEST_LIMIT = HEADER_LIMIT = 100 << 20
 ATTEMPTS = 10
 LEFTOVER_SECONDS = 3600
+SMALL_FILE = 4 << 20  # read and checked in a few milliseconds
 MANIFEST_TYPES = {"kind": str, "config": dict, "training": dict, "metrics": dict, "libraries": dict, "created": str}
 DTYPES = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "U32": np.uint32,
@@ -230,6 +233,24 @@ class FolderReader:
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder = folder
         self.manifest = manifest
+        self._checks: list[Callable[[], None]] = []
+
+    def check(self, file_name: str, check: Callable[[], None]) -> None:
+        """Have a part checked from end to end: now if it is small, else before the model is used for the first time.
+
+        So a model opens at once, whatever its size, and still nothing damaged is ever used.
+        """
+        if self.manifest["files"][file_name]["bytes"] <= SMALL_FILE:
+            check()
+        else:
+            self._checks.append(check)
+
+    def finish_checks(self) -> None:
+        """Do the checks that were put off; BadModelFolder if a part is damaged."""
+        if self._checks:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(lambda check: check(), self._checks))
+            self._checks = []
 
     @property
     def kind(self) -> str:
@@ -248,9 +269,17 @@ class FolderReader:
             if arrays["data"].dtype not in (np.float32, np.float16):
                 raise ValueError(f"its numbers are of the type {arrays['data'].dtype}")
             data = arrays["data"].astype(np.float32, copy=False)
+            parts = (data, arrays["indices"], arrays["indptr"], (rows, columns))
             if shape[0] not in (None, rows) or shape[1] not in (None, columns):
                 raise ValueError(f"its shape is {rows, columns}, not {shape}")
-            return checked_csr(data, arrays["indices"], arrays["indptr"], (rows, columns))
+            check_arrays(*parts)
+
+            def check() -> None:
+                with self.building(name):
+                    check_indices(*parts)
+
+            self.check(f"{name}.safetensors", check)
+            return make_csr(*parts)
 
     def labels(self) -> LabelSet:
         """The label set."""
@@ -301,7 +330,8 @@ class FolderReader:
 def opening(path: str | Path, verify: bool = True) -> FolderReader:
     """Check a model folder and give access to its parts.
 
-    `verify=False` checks the manifest and all sizes but does not read every byte: for large models that start often.
+    Large files are read and compared with their checksums only before the model is used for the first time;
+    `verify=False` leaves that out.
     """
     folder = Path(path)
     if not str(path):
@@ -312,12 +342,15 @@ def opening(path: str | Path, verify: bool = True) -> FolderReader:
         what = "is a file, not a model folder" if folder.exists() else "no such model folder"
         raise BadModelFolder(f"{path}: {what}{hint}")
     manifest = _read_manifest(folder)
+    reader = FolderReader(folder, manifest)
     for name, facts in manifest["files"].items():
-        _check_file(folder / name, facts, verify)
+        _check_size(folder / name, facts)
+        if verify:
+            reader.check(name, partial(_check_content, folder / name, facts))
     extra = sorted({file.name for file in folder.iterdir()} - {*manifest["files"], MANIFEST})
     if extra:
         warnings.warn(f"{path}: not part of the model and never read: {', '.join(extra)}", stacklevel=2)
-    return FolderReader(folder, manifest)
+    return reader
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -368,20 +401,29 @@ def _is_facts(facts: Any) -> bool:
     return isinstance(facts, dict) and type(facts.get("bytes")) is int and isinstance(facts.get("sha256"), str)
 
 
-def _check_file(file: Path, facts: Mapping[str, Any], verify: bool) -> None:
+def _check_size(file: Path, facts: Mapping[str, Any]) -> None:
     try:
         status = file.stat()
-        size = status.st_size
-        if not stat.S_ISREG(status.st_mode):
-            raise BadModelFolder(f"{file}: not a file; restore it from a copy")
-        if size < facts["bytes"]:
-            raise BadModelFolder(f"{file}: truncated: {size:,} of {facts['bytes']:,} bytes; restore it from a copy")
-        if size > facts["bytes"] or (verify and _sha256(file) != facts["sha256"]):
-            raise BadModelFolder(f"{file}: altered after it was written; restore it from a copy")
     except FileNotFoundError:
         raise BadModelFolder(f"{file}: missing; restore it from a copy") from None
     except OSError as error:
         raise BadModelFolder(f"{file}: cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise BadModelFolder(f"{file}: not a file; restore it from a copy")
+    size = status.st_size
+    if size < facts["bytes"]:
+        raise BadModelFolder(f"{file}: truncated: {size:,} of {facts['bytes']:,} bytes; restore it from a copy")
+    if size > facts["bytes"]:
+        raise BadModelFolder(f"{file}: altered after it was written; restore it from a copy")
+
+
+def _check_content(file: Path, facts: Mapping[str, Any]) -> None:
+    try:
+        found = _sha256(file)
+    except OSError as error:
+        raise BadModelFolder(f"{file}: cannot be read: {error.strerror}") from error
+    if found != facts["sha256"]:
+        raise BadModelFolder(f"{file}: altered after it was written; restore it from a copy")
 
 
 def _mapped(file: Path) -> dict[str, NDArray[Any]]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from contract_corpus import FEWER_DOCUMENTS, QUICK, small_corpus
 
+from xmtc import storage
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
@@ -335,6 +337,48 @@ def test_fitting_again_forgets_calibration_and_thresholds(fresh: Model, corpus: 
     assert not {"calibration", "thresholds"} & set(fresh.training_)
     assert fresh.score_kind is fresh.capabilities.score
     assert_same(fresh.predict(corpus[:10], k=3), before)
+
+
+def test_large_parts_are_read_before_the_first_use_only(
+    fitted: Model, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted.save(tmp_path / "model")
+    read: list[Path] = []
+    sha256 = storage._sha256
+
+    def noticed(file: Path) -> str:
+        read.append(file)
+        return sha256(file)
+
+    monkeypatch.setattr(storage, "_sha256", noticed)
+    monkeypatch.setattr(storage, "SMALL_FILE", -1)
+    model = load(tmp_path / "model")
+    assert not read, "opening takes no longer for a larger model"
+    assert_same(model.predict(corpus[:10]), fitted.predict(corpus[:10]))
+    files = set(json.loads((tmp_path / "model" / "manifest.json").read_text())["files"])
+    assert {file.name for file in read} == files
+    model.predict(corpus[:10])
+    assert len(read) == len(files), "and only once"
+
+
+def test_a_large_part_that_was_altered_is_never_used(
+    fitted: Model, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "SMALL_FILE", -1)
+    uses: list[Callable[[Model], object]] = [
+        lambda model: model.predict(corpus[:10]),
+        lambda model: model.save(tmp_path / "copy"),
+    ]
+    if fitted.capabilities.partial_fit:
+        uses.append(lambda model: model.partial_fit(corpus[:10]))
+    for use in uses:
+        fitted.save(tmp_path / "model")
+        largest = max((tmp_path / "model").glob("*.safetensors"), key=lambda file: file.stat().st_size)
+        content = bytearray(largest.read_bytes())
+        content[-1] ^= 1
+        largest.write_bytes(content)
+        with pytest.raises(BadModelFolder, match="altered|damaged"):
+            use(load(tmp_path / "model"))
 
 
 def test_200_000_labels_under_a_memory_cap(name: str) -> None:

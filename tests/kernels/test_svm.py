@@ -53,16 +53,19 @@ def train(
     return csr_array((weights, features, ends), shape=(wanted.shape[1], matrix.shape[1])).toarray(), biases
 
 
-def minimised(matrix: Any, wanted: Array, loss: int, cost: float, bias: float) -> tuple[Array, Array]:
-    """What the descent is to find, by a method that knows nothing of it."""
+def minimised(
+    matrix: Any, wanted: Array, loss: int, cost: float, bias: float, known: Array | None = None
+) -> tuple[Array, Array]:
+    """What the descent is to find, by a method that knows nothing of it; `known` scores, documents x labels, are kept."""
     dense = matrix.toarray().astype(np.float64)
     weights, biases = [], []
     for label in range(wanted.shape[1]):
         sign = np.where(wanted[:, label], 1.0, -1.0)
-        rest = REST[loss]
+        rest = REST[loss] if known is None else 0.0
+        offset = rest if known is None else known[:, label]
 
-        def objective(point: Array, sign: Array = sign, rest: float = rest) -> tuple[float, Array]:
-            margin = sign * (dense @ point[:-1] + rest + bias * point[-1])
+        def objective(point: Array, sign: Array = sign, offset: Any = offset) -> tuple[float, Array]:
+            margin = sign * (dense @ point[:-1] + offset + bias * point[-1])
             if loss == SQUARED_HINGE:
                 gaps = np.maximum(0, 1 - margin)
                 total, slope = (gaps**2).sum(), -2 * gaps * sign
@@ -88,6 +91,20 @@ def test_it_finds_the_minimum(loss: int, count: int, cost: float, bias: float) -
     wanted = labels(matrix[rows], count)
     weights, biases = train(matrix, rows, wanted, loss, cost=cost, bias=bias)
     expected, expected_biases = minimised(matrix[rows], wanted, loss, cost, bias)
+    close = 1e-4 if loss == SQUARED_HINGE else 1e-3
+    np.testing.assert_allclose(weights, expected, atol=close)
+    np.testing.assert_allclose(biases, expected_biases, atol=close)
+
+
+@pytest.mark.parametrize("loss", [SQUARED_HINGE, LOGISTIC], ids=["squared hinge", "logistic"])
+@pytest.mark.parametrize("count", [1, 2, LANES + 3], ids=["one", "two", "more than lanes"])
+def test_it_finds_the_least_change_of_earlier_classifiers(loss: int, count: int) -> None:
+    matrix = documents()
+    rows = np.arange(10, 80)
+    wanted = labels(matrix[rows], count)
+    known = np.random.default_rng(5).normal(size=wanted.shape)
+    weights, biases = train(matrix, rows, wanted, loss, bias=0.5, offsets=known.T.astype(np.float32).copy())
+    expected, expected_biases = minimised(matrix[rows], wanted, loss, 1.0, 0.5, known)
     close = 1e-4 if loss == SQUARED_HINGE else 1e-3
     np.testing.assert_allclose(weights, expected, atol=close)
     np.testing.assert_allclose(biases, expected_biases, atol=close)

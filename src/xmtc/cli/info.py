@@ -40,6 +40,7 @@ def describe_model(path: str, html: str | None, json: str | None) -> None:
     if html is not None:
         raise ConfigError("--html is for a corpus; a model's page is the report of `xmtc evaluate --html`")
     folder = opening(path)
+    folder.finish_checks()
     facts = {key: value for key, value in folder.manifest.items() if key != "checksum"}
     if json is not None:
         write_json(json, facts)

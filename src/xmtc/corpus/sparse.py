@@ -48,16 +48,28 @@ def checked_csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any],
     Traceback (most recent call last):
     ValueError: a column is outside of 0 to 2
     """
+    check_arrays(data, indices, indptr, shape)
+    check_indices(data, indices, indptr, shape)
+    return make_csr(data, indices, indptr, shape)
+
+
+def check_arrays(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> None:
+    """A ValueError unless the arrays' sizes and types are those of such a matrix; takes no time."""
     rows, columns = shape
     if data.ndim != 1 or indices.shape != data.shape or indptr.shape != (rows + 1,) or columns < 0:
         raise ValueError(f"arrays of {data.shape}, {indices.shape} and {indptr.shape} make no matrix of {shape}")
     if {indices.dtype, indptr.dtype} - {np.dtype(np.int32), np.dtype(np.int64)}:
         raise ValueError("indices are not of an integer type")
-    if indptr[0] != 0 or indptr[-1] != len(data) or np.any(indptr[1:] < indptr[:-1]):
+    if indptr[0] != 0 or indptr[-1] != len(data):
         raise ValueError(f"the ends of rows do not rise from 0 to {len(data)}")
-    if len(indices) and not 0 <= indices.min() <= indices.max() < columns:
-        raise ValueError(f"a column is outside of 0 to {columns - 1}")
-    return make_csr(data, indices, indptr, shape)
+
+
+def check_indices(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> None:
+    """A ValueError unless all rows and columns lie within the matrix; reads all of it."""
+    if np.any(indptr[1:] < indptr[:-1]):
+        raise ValueError(f"the ends of rows do not rise from 0 to {len(data)}")
+    if len(indices) and not 0 <= indices.min() <= indices.max() < shape[1]:
+        raise ValueError(f"a column is outside of 0 to {shape[1] - 1}")
 
 
 def with_columns(matrix: Csr, width: int) -> Csr:

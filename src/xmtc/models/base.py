@@ -82,6 +82,7 @@ class Model(ABC):
     labels_: LabelSet | None = None
     train_documents_: int = 0
     training_: Mapping[str, Any]
+    _unchecked: FolderReader | None = None  # a folder with large parts that were not read to the end yet
     calibration_: Calibration | None = None
     _thresholds: Thresholds | None = None
 
@@ -118,6 +119,7 @@ class Model(ABC):
             raise XmtcError(f"{corpus.name}: no document has a label, so there is nothing to learn")
         self._check_memory(corpus)
         start = time.perf_counter()
+        self._unchecked = None
         labels = corpus.labels.with_counts(corpus.label_counts)
         run = {
             "model": self.name,
@@ -144,6 +146,7 @@ class Model(ABC):
             raise XmtcError(f"{self.name} cannot learn from further documents; fit it again on all of them")
         if self.labels_ is None:
             return self.fit(corpus)
+        self._fitted()
         self._check_input(corpus)
         aligned = corpus.with_labels(self.labels_)
         counts = aligned.label_counts
@@ -235,6 +238,7 @@ class Model(ABC):
             with folder.building("thresholds"):
                 model._thresholds = Thresholds.from_arrays(folder.arrays("thresholds"), len(model.labels_))
         model._load(folder)
+        model._unchecked = folder
         return model
 
     @property
@@ -270,8 +274,12 @@ class Model(ABC):
         raise NotImplementedError(f"{self.name} declares explain but does not define it")
 
     def _fitted(self) -> LabelSet:
+        """The labels of a model that can be used; everything that uses what was learned asks this first."""
         if self.labels_ is None:
             raise NotFitted(f"this {self.name} model was not fitted; call fit(corpus) first")
+        if self._unchecked is not None:
+            self._unchecked.finish_checks()
+            self._unchecked = None
         return self.labels_
 
     def _check_valid(self, valid: Corpus) -> LabelSet:

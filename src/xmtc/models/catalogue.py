@@ -46,7 +46,10 @@ def make(name: str, **hyper_parameters: Any) -> Model:
 
 
 def load(path: str | Path, verify: bool = True) -> Model:
-    """The model in a folder; every file is checked first (`verify=False`: only sizes, for a quick start)."""
+    """The model in a folder, at once and whatever its size.
+
+    Small files are checked now, large ones before the first use (`verify=False`: not compared with their checksums).
+    """
     folder = opening(path, verify)
     if folder.kind not in CATALOGUE:
         raise BadModelFolder(f"{path}: a model of kind {folder.kind!r}, which this version of xmtc does not know")

@@ -49,7 +49,7 @@ class DismecConfig(ModelConfig):
     """The classifiers, with the paper's values where it has them."""
 
     loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
-    cost: PositiveFloat = Field(0.5, allow_inf_nan=False)
+    cost: PositiveFloat = Field(0.4, allow_inf_nan=False)
     bias: PositiveFloat = Field(0.3, allow_inf_nan=False)
     tolerance: PositiveFloat = 0.1
     rounds: PositiveInt = 20

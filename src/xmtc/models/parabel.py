@@ -63,7 +63,7 @@ class ParabelConfig(ModelConfig):
     loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
     cost: PositiveFloat = Field(1.0, allow_inf_nan=False)
     bias: PositiveFloat = Field(0.3, allow_inf_nan=False)
-    tolerance: PositiveFloat = 0.1
+    tolerance: PositiveFloat = 0.2
     rounds: PositiveInt = 20
     smallest_weight: NonNegativeFloat = 0.1
     negatives: Literal["teacher", "matcher"] = "teacher"
@@ -102,7 +102,7 @@ class Parabel(Model):
         """
         vectors = DocumentVectors(self.config.tfidf)
         shared = vectors.terms_of(corpus) * corpus.targets.nnz // max(1, len(corpus))
-        return vectors.memory_needed(corpus) + (24 + 8 * self.config.trees) * shared
+        return vectors.memory_needed(corpus) + (30 + 10 * self.config.trees) * shared
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         self.vectors_ = DocumentVectors(self.config.tfidf)
@@ -116,6 +116,7 @@ class Parabel(Model):
                 checkpoints.put(f"tree{at}", made.to_arrays())
             else:
                 made = LinearTree.from_arrays(kept, len(corpus.labels), self.vectors_.width)
+                made.check()
             self.trees_.append(made)
 
     def _label_trees(self, features: Csr, corpus: Corpus) -> Iterator[LabelTree]:
@@ -127,7 +128,9 @@ class Parabel(Model):
             yield given_tree(corpus.labels)
             return
         seen = np.flatnonzero(corpus.label_counts)
-        vectors = label_vectors(features, corpus.targets, corpus.labels, config.label_vectors)
+        # k-means compares each label with many centres, and is as good without the small entries.
+        smallest = 0.0 if config.balanced else 0.1
+        vectors = label_vectors(features, corpus.targets, corpus.labels, config.label_vectors, smallest)
         for at in range(config.trees):
             tree = build_tree(
                 take_rows(vectors, seen), balanced=config.balanced, arity=config.arity, max_leaf=config.max_leaf,
@@ -248,9 +251,16 @@ class Parabel(Model):
             self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
         self.trees_ = []
         for at in range(self.config.trees):
-            with folder.building(f"tree{at}"):
-                arrays = folder.arrays(f"tree{at}")
-                self.trees_.append(LinearTree.from_arrays(arrays, len(self._fitted()), self.vectors_.width))
+            name = f"tree{at}"
+            with folder.building(name):
+                tree = LinearTree.from_arrays(folder.arrays(name), len(self._fitted()), self.vectors_.width)
+
+            def check(tree: LinearTree = tree, name: str = name) -> None:
+                with folder.building(name):
+                    tree.check()
+
+            folder.check(f"{name}.safetensors", check)
+            self.trees_.append(tree)
 
 
 #: (sizes, features, weights, biases): the weights of some children one after the other, sizes[i] of child i

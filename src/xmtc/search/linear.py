@@ -143,9 +143,7 @@ class LinearTree:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], labels: int, width: int) -> LinearTree:
-        """The inverse of `to_arrays`; an error unless every number lies where a compiled loop may follow it."""
-        from xmtc.kernels.tree import sound_weights
-
+        """The inverse of `to_arrays`; a ValueError if the arrays do not fit together. Then `check` the numbers in them."""
         parts = {name: arrays[name] for name in NodeWeights._fields}
         if parts["weights"].dtype == np.float16:
             parts["weights"] = parts["weights"].astype(np.float32)
@@ -156,9 +154,14 @@ class LinearTree:
             array = parts[name]
             if array.dtype != kind or array.ndim != 1:
                 raise ValueError(f"{name} is an array of {array.dtype} {array.shape}")
-        if not sound_weights(*made.weights, made.child_starts, width):
-            raise ValueError("its weights do not belong to its nodes and features")
         return made
+
+    def check(self) -> None:
+        """A ValueError unless every number lies where a compiled loop may follow it; reads all of them."""
+        from xmtc.kernels.tree import sound_weights
+
+        if not sound_weights(*self.weights, self.child_starts, self.width):
+            raise ValueError("its weights do not belong to its nodes and features")
 
 
 def ends_of(sizes: Any) -> NDArray[np.int64]:
