@@ -377,7 +377,7 @@ def test_a_large_part_that_was_altered_is_never_used(
         content = bytearray(largest.read_bytes())
         content[-1] ^= 1
         largest.write_bytes(content)
-        with pytest.raises(BadModelFolder, match="altered|damaged"):
+        with pytest.raises(BadModelFolder, match=r"altered|damaged"):
             use(load(tmp_path / "model"))
 
 

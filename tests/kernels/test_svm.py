@@ -56,7 +56,7 @@ def train(
 def minimised(
     matrix: Any, wanted: Array, loss: int, cost: float, bias: float, known: Array | None = None
 ) -> tuple[Array, Array]:
-    """What the descent is to find, by a method that knows nothing of it; `known` scores, documents x labels, are kept."""
+    """What the descent is to find, by a method that knows nothing of it; `known`: earlier scores of all documents."""
     dense = matrix.toarray().astype(np.float64)
     weights, biases = [], []
     for label in range(wanted.shape[1]):

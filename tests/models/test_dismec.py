@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import xmtc
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
-from xmtc.errors import BadModelFolder
+from xmtc.errors import BadModelFolder, OutOfMemory
 from xmtc.kernels import svm
 from xmtc.models.dismec import NEVER, Dismec
 
@@ -70,6 +70,21 @@ def test_a_label_without_documents_comes_last() -> None:
     model = Dismec().fit(documents.with_labels(more))
     assert model.predict(["ship sail"], k=4).names()[0][-1] == ("nothing", NEVER)
     assert "no document" in model.explain("ship", "nothing").evidence[0]
+
+
+def test_odd_corpora() -> None:
+    one_label = Dismec().fit(Corpus.of(["red apple", "green apple", "blue sky"], [["fruit"], ["fruit"], []]))
+    assert one_label.predict(["apple"], k=3).names()[0][0][0] == "fruit"
+    identical = Dismec().fit(Corpus.of(["same words"] * 6, [["a"], ["a"], ["a"], ["a"], ["b"], ["b"]]))
+    top = identical.predict(["same words", "nothing known"], k=2)
+    assert [label for label, _ in top.names()[0]] == ["a", "b"], "more documents have it"
+    assert np.isfinite(top.scores).all()
+
+
+def test_more_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xmtc.models.base.available_memory", lambda: 1000)
+    with pytest.raises(OutOfMemory, match="training dismec on topics needs about"):
+        Dismec().fit(corpus())
 
 
 def test_explains_its_score() -> None:

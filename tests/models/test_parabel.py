@@ -257,7 +257,7 @@ def test_memory_is_estimated(kind: type[Parabel]) -> None:
 
 
 def test_documents_that_the_search_leads_astray_are_negatives_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With negatives="matcher" a node also learns from documents that reach it in the search without belonging there."""
+    """With negatives="matcher" a node also learns from documents that the search leads to it wrongly."""
     from xmtc.kernels import svm
 
     corpus = small_corpus()

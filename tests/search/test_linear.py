@@ -127,10 +127,11 @@ def test_damaged_weights_are_refused() -> None:
     made = random_tree(np.random.default_rng(5), labels=40, width=60)
     good = made.to_arrays()
     again = LinearTree.from_arrays(good, 40, 60)
+    again.check()
     assert again.path(7) == made.path(7)
     for change in damaged_weights(made):
         with pytest.raises(ValueError, match=r"weights do not belong|is an array of|does not fit"):
-            LinearTree.from_arrays({**good, **change}, 40, 60)
+            LinearTree.from_arrays({**good, **change}, 40, 60).check()
     with pytest.raises(ValueError, match="does not fit"):
         LinearTree.from_arrays(good, 41, 60)
 

@@ -261,14 +261,16 @@ def _add(
 @numba.njit(nogil=True, fastmath=FAST)  # cached with the kernel that calls it
 def _descend(
     indptr: Any, indices: Any, data: Any, square: Any, sign: Any, known: Any, alpha: Any, weights: Any, lanes: int,
-    stride: int, loss: int, cost: float, tolerance: float, most_rounds: int, bias_square: Any, order: Any, active: int, seed: int,
+    stride: int, loss: int, cost: float, tolerance: float, most_rounds: int, bias_square: Any, order: Any, active: int,
+    seed: int,
 ) -> None:  # fmt: skip
-    # Coordinate descent for `lanes` labels side by side from the given alpha and weights; `stride` is 1 or LANES. alpha
-    # and sign are documents x stride, weights (features + 1) x stride with the bias last, all flat: a feature's weights
-    # for all labels lie together. `known`, unless it is empty, holds what is added to the scores. The first rounds are over the first `active` documents of `order`. Once these are
-    # right for all labels, a round over all documents finds others that are not, and so on until there are none. A
-    # document that is as good as right for all labels is left out of the rounds that follow. A round over all is
-    # in the order in which they lie in memory, which is random; the others are shuffled each time.
+    # Coordinate descent for `lanes` labels side by side from the given alpha and weights; `stride` is 1, 2 or LANES.
+    # alpha and sign are documents x stride, weights (features + 1) x stride with the bias last, all flat: a feature's
+    # weights for all labels lie together. `known`, unless it is empty, holds what is added to the scores. The first
+    # rounds are over the first `active` documents of `order`. Once these are right for all labels, a round over all
+    # documents finds others that are not, and so on until there are none. A document that is as good as right for all
+    # labels is left out of the rounds that follow. A round over all is in the order in which they lie in memory, which
+    # is random; the others are shuffled each time.
     documents = len(indptr) - 1
     quiet = QUIET_SHARE * tolerance
     half = np.float32(0.5 / cost)

@@ -143,7 +143,7 @@ class LinearTree:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], labels: int, width: int) -> LinearTree:
-        """The inverse of `to_arrays`; a ValueError if the arrays do not fit together. Then `check` the numbers in them."""
+        """The inverse of `to_arrays`; a ValueError if the arrays do not fit together. `check` then reads them."""
         parts = {name: arrays[name] for name in NodeWeights._fields}
         if parts["weights"].dtype == np.float16:
             parts["weights"] = parts["weights"].astype(np.float32)
