@@ -34,14 +34,13 @@ from xmtc.labelspace.tree import derived_seed
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.linear import LOSSES, ends_of
+from xmtc.search.linear import LOSSES, NO_OFFSETS, ends_of
 from xmtc.search.sparse import SparseIndex
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 NEVER = -10.0  # score of a label that no document has: below any other
-NO_OFFSETS = np.zeros((0, 0), np.float32)
 BLOCKS_A_CORE = 8  # at least, so that no core waits long for the last block of another
 
 

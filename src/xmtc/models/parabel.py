@@ -37,7 +37,7 @@ from xmtc.labelspace.vectors import Representation, label_vectors
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.linear import LOSSES, LinearTree, NodeWeights, ends_of
+from xmtc.search.linear import LOSSES, NO_OFFSETS, LinearTree, NodeWeights, ends_of
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
@@ -46,7 +46,6 @@ LIST_LENGTH = 100  # of each tree's list before the trees are averaged
 BATCH = 4096
 SMALLEST_TASK = 8  # children; fewer would not be worth preparing the node's documents
 PARTS_A_CORE = 8  # of a level's work, at least, so that no core waits long for the last part of another
-NO_OFFSETS = np.zeros((0, 0), np.float32)
 SURE, NEVER = 100.0, -1.0  # scores of an only child, and of a child where nothing was ever seen
 
 

@@ -15,6 +15,7 @@ from xmtc.labelspace.tree import LabelTree
 from xmtc.search.beam import beam_search
 
 LOSSES = ("squared_hinge", "logistic")
+NO_OFFSETS = np.zeros((0, 0), np.float32)  # for classifiers that are trained from nothing
 FEW_DOCUMENTS = 32  # up to so many are searched one by one; more share the reading of each node's weights
 
 
