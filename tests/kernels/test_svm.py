@@ -102,7 +102,7 @@ def test_it_finds_the_least_change_of_earlier_classifiers(loss: int, count: int)
     matrix = documents()
     rows = np.arange(10, 80)
     wanted = labels(matrix[rows], count)
-    known = np.random.default_rng(5).normal(size=wanted.shape)
+    known: Array = np.random.default_rng(5).normal(size=wanted.shape)  # type: ignore[assignment]
     weights, biases = train(matrix, rows, wanted, loss, bias=0.5, offsets=known.T.astype(np.float32).copy())
     expected, expected_biases = minimised(matrix[rows], wanted, loss, 1.0, 0.5, known)
     close = 1e-4 if loss == SQUARED_HINGE else 1e-3

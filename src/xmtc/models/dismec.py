@@ -45,7 +45,7 @@ BLOCKS_A_CORE = 8  # at least, so that no core waits long for the last block of 
 
 
 class DismecConfig(ModelConfig):
-    """The classifiers, with the paper's values where it has them."""
+    """The classifiers; recipes/dismec/paper.yaml has the paper's values."""
 
     loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
     cost: PositiveFloat = Field(0.4, allow_inf_nan=False)
