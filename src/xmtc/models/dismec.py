@@ -31,6 +31,7 @@ from xmtc.corpus.sparse import make_csr
 from xmtc.errors import XmtcError
 from xmtc.kernels import cores, in_threads
 from xmtc.labelspace.tree import derived_seed
+from xmtc.memory import give_back_memory
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
@@ -95,6 +96,7 @@ class Dismec(Model):
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         self.vectors_ = DocumentVectors(self.config.tfidf)
         features = self.vectors_.fit_transform(corpus)
+        give_back_memory()
         self._set(self._train(features, corpus.targets, checkpoints))
 
     def _train(self, features: Csr, targets: Csr, checkpoints: Checkpoints, earlier: bool = False) -> Classifiers:

@@ -38,6 +38,7 @@ from xmtc.errors import ConfigError, XmtcError
 from xmtc.kernels import cores, in_threads
 from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed, given_tree
 from xmtc.labelspace.vectors import Representation, label_vectors
+from xmtc.memory import give_back_memory
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
@@ -47,7 +48,7 @@ from xmtc.text.documents import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 LIST_LENGTH = 100  # of each tree's list before the trees are averaged
-BATCH = 4096
+BATCH = 2048
 SMALLEST_TASK = 8  # children; fewer would not be worth preparing the node's documents
 PARTS_A_CORE = 8  # of a level's work, at least, so that no core waits long for the last part of another
 SURE, NEVER = 100.0, -1.0  # scores of an only child, and of a child where nothing was ever seen
@@ -121,6 +122,7 @@ class Parabel(Model):
                 made = LinearTree.from_arrays(kept, len(corpus.labels), self.vectors_.width)
                 made.check()
             self.trees_.append(made)
+            give_back_memory()
 
     def _label_trees(self, features: Csr, corpus: Corpus) -> Iterator[LabelTree]:
         """The trees to train, each made when it is asked for. Labels without documents are spread over the leaves."""
@@ -134,6 +136,7 @@ class Parabel(Model):
         # k-means compares each label with many centres, and is as good without the small entries.
         smallest = 0.0 if config.balanced else 0.1
         vectors = label_vectors(features, corpus.targets, corpus.labels, config.label_vectors, smallest)
+        give_back_memory()
         for at in range(config.trees):
             tree = build_tree(
                 take_rows(vectors, seen), balanced=config.balanced, arity=config.arity, max_leaf=config.max_leaf,
