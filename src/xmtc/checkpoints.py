@@ -20,7 +20,7 @@ class Checkpoints:
     """Named groups of arrays in a folder of their own, written whole or not at all.
 
     `run` says what is being trained (method, settings, documents). A folder that holds pieces of another run is an
-    error: they would not fit. Without a folder nothing is kept.
+    error: they would not fit. Without a folder nothing is kept. `log_folder` is where a run's curves go (TensorBoard).
 
     >>> import tempfile
     >>> kept = Checkpoints(Path(tempfile.mkdtemp()) / "pieces", {"model": "dismec"})
@@ -29,8 +29,11 @@ class Checkpoints:
     ([1.0, 1.0], None)
     """
 
-    def __init__(self, folder: str | Path | None, run: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: str | Path | None, run: Mapping[str, Any], log_folder: str | Path | None = None
+    ) -> None:
         self.folder = Path(folder) if folder is not None else None
+        self.log_folder = Path(log_folder) if log_folder is not None else None
         self._run = json.loads(json.dumps(run))
         if self.folder is None or not self.folder.exists():
             return
@@ -58,6 +61,11 @@ class Checkpoints:
                 _write(self.folder / f"{name}.safetensors", save(contiguous))
             except OSError as error:
                 raise BadModelFolder(f"{self.folder}: cannot write a checkpoint: {error.strerror}") from error
+
+    def drop(self, name: str) -> None:
+        """Forget what was kept under a name, if anything."""
+        if self.folder is not None:
+            (self.folder / f"{name}.safetensors").unlink(missing_ok=True)
 
     def get(self, name: str) -> dict[str, NDArray[Any]] | None:
         """The arrays kept under a name, or None."""

@@ -10,6 +10,7 @@ from xmtc import __version__
 from xmtc.cli.convert import convert
 from xmtc.cli.demo import demo
 from xmtc.cli.evaluate import evaluate
+from xmtc.cli.explain import explain
 from xmtc.cli.info import info
 from xmtc.cli.models import models
 from xmtc.cli.predict import predict
@@ -43,5 +44,5 @@ def tag_texts(
     """
 
 
-for command in (train, evaluate, predict, info, convert, models, demo):
+for command in (train, evaluate, predict, explain, info, convert, models, demo):
     app.command()(command)

@@ -51,25 +51,47 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a document got a label: the score as a sum over words, and sentences of evidence.
+    """Why a document got a label: the score as a sum over words, strongest first, and sentences of evidence.
 
-    If the model is calibrated, the words still add up to the score that it had before.
+    If the model is calibrated, the words still add up to the score that it had before. A model that weighs each word at
+    its place, such as one with attention, gives `text` and, in the order of the text, `spans` of it: start and end in
+    characters, and the share of the weight. Then `words` are these shares too, the largest first, and both add up to 1.
 
-    >>> print(Explanation("fruit", 0.75, (("apple", 0.5), ("red", 0.25)), ("like document 7",)))
+    >>> why = Explanation("fruit", 0.75, (("apple", 0.5), ("red", 0.25)), ("like document 7",))
+    >>> print(why)
     fruit: 0.750
       apple                     0.500
       red                       0.250
       like document 7
+    >>> why.to_json()["words"]
+    [{'word': 'apple', 'weight': 0.5}, {'word': 'red', 'weight': 0.25}]
     """
 
     label: str
     score: float
     words: tuple[tuple[str, float], ...]
     evidence: tuple[str, ...] = ()
+    text: str = ""
+    spans: tuple[tuple[int, int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(0 <= start <= end <= len(self.text) for start, end, _ in self.spans):
+            raise ValueError(f"spans must lie within the text, which has {len(self.text)} characters")
 
     def __str__(self) -> str:
         words = [f"  {word:<25} {weight:.3f}" for word, weight in self.words]
         return "\n".join([f"{self.label}: {self.score:.3f}", *words, *(f"  {line}" for line in self.evidence)])
+
+    def to_json(self) -> dict[str, Any]:
+        """The explanation as plain data; the label is called `name`, as in predictions."""
+        return {
+            "name": self.label,
+            "score": self.score,
+            "text": self.text,
+            "words": [{"word": word, "weight": weight} for word, weight in self.words],
+            "spans": [{"start": start, "end": end, "weight": weight} for start, end, weight in self.spans],
+            "evidence": list(self.evidence),
+        }
 
 
 class Model(ABC):
@@ -106,11 +128,18 @@ class Model(ABC):
             key = ".".join(map(str, first["loc"])) or "the configuration"
             raise ConfigError(f"{cls.name}: {key}={first['input']!r}: {first['msg']}") from error
 
-    def fit(self, corpus: Corpus, valid: Corpus | None = None, checkpoints: str | Path | None = None) -> Self:
+    def fit(
+        self,
+        corpus: Corpus,
+        valid: Corpus | None = None,
+        checkpoints: str | Path | None = None,
+        log: str | Path | None = None,
+    ) -> Self:
         """Learn from a corpus; `valid` is for choices such as when to stop, never for learning itself.
 
         `checkpoints` is a folder for finished pieces of long work: a run that was killed goes on from them when it is
-        started again with the same settings and documents.
+        started again with the same settings and documents. `log` is a folder for the curves of neural methods, which
+        TensorBoard shows.
         """
         self._check_input(corpus)
         if not len(corpus):
@@ -129,7 +158,7 @@ class Model(ABC):
         }
         aligned = valid.with_labels(corpus.labels) if valid is not None else None
         self.calibration_ = self._thresholds = None
-        self._fit(corpus, aligned, Checkpoints(checkpoints, run))
+        self._fit(corpus, aligned, Checkpoints(checkpoints, run, log))
         self.labels_, self.train_documents_ = labels, len(corpus)
         self.training_ = {
             "corpus": corpus.name,

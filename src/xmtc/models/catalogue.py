@@ -18,6 +18,7 @@ CATALOGUE = {
     "parabel": "xmtc.models.parabel:Parabel",
     "bonsai": "xmtc.models.bonsai:Bonsai",
     "dismec": "xmtc.models.dismec:Dismec",
+    "attentionxml": "xmtc.models.attentionxml:AttentionXml",
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from xmtc.corpus.labels import Csr
 from xmtc.labelspace.tree import LabelTree
 
 Ints = NDArray[np.int64]
@@ -32,24 +33,49 @@ def beam_search(
     >>> ids.tolist(), np.exp(scores.astype(float)).round(2).tolist()
     ([[1, 2]], [[0.36, 0.3]])
     """
-    from xmtc.kernels.tree import best_of_groups
-
     rows, nodes = np.arange(documents), np.zeros(documents, np.int64)
     so_far = np.zeros(documents, np.float32)
     ids = np.full((documents, k), -1, np.int32)
     scores = np.full((documents, k), -np.inf, np.float32)
     for depth, level in enumerate(tree.levels):
-        sizes = np.diff(level.indptr)[nodes].astype(np.int64)
-        ends = np.cumsum(sizes)
-        # Place i of the flat list of children belongs to a node whose children begin elsewhere in the level's indices.
-        places = np.repeat(level.indptr[nodes] - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)
-        values = score(depth, rows, nodes) + np.repeat(so_far * np.float32(discount), sizes)
-        per_document = np.bincount(rows, sizes, minlength=documents).astype(np.int64)
-        offsets = np.concatenate([[0], np.cumsum(per_document)])
-        last = depth == tree.depth - 1
-        ids, scores, counts = best_of_groups(offsets, level.indices[places], values, k if last else beam)
-        if not last:
-            present = ids >= 0
-            rows, nodes = np.repeat(np.arange(documents), counts), ids[present].astype(np.int64)
-            so_far = scores[present]
+        keep = k if depth == tree.depth - 1 else beam
+        ids, scores = descend(level, score(depth, rows, nodes), rows, nodes, so_far * np.float32(discount), documents, keep)
+        rows, nodes, so_far = pairs(ids, scores)
     return ids, scores
+
+
+def descend(
+    level: Csr, values: NDArray[np.float32], rows: Ints, nodes: Ints, so_far: NDArray[np.float32], documents: int, keep: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """One step of the search: from pairs (document, node) to the `keep` best children of each document's nodes.
+
+    `values` are the log-probabilities of the pairs' children, `so_far` those of the pairs. Returns ids and scores as
+    `beam_search` does.
+    """
+    from xmtc.kernels.tree import best_of_groups
+
+    sizes, children = children_of(level, nodes)
+    per_document = np.bincount(rows, sizes, minlength=documents).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(per_document)])
+    ids, scores, _ = best_of_groups(offsets, children, values + np.repeat(so_far, sizes), keep)
+    return ids, scores
+
+
+def children_of(level: Csr, nodes: Ints) -> tuple[Ints, NDArray[np.int32]]:
+    """(how many each node has, the children of all nodes one after the other).
+
+    >>> sizes, children = children_of(LabelTree.of([[[0, 1]], [[0, 2], [1]]]).levels[1], np.array([1, 0]))
+    >>> sizes.tolist(), children.tolist()
+    ([1, 2], [1, 0, 2])
+    """
+    sizes = np.diff(level.indptr)[nodes].astype(np.int64)
+    ends = np.cumsum(sizes)
+    # Place i of the flat list of children belongs to a node whose children begin elsewhere in the level's indices.
+    places = np.repeat(level.indptr[nodes] - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)
+    return sizes, level.indices[places]
+
+
+def pairs(ids: NDArray[np.int32], scores: NDArray[np.float32]) -> tuple[Ints, Ints, NDArray[np.float32]]:
+    """The lists of a search as pairs (document, node) with their scores, sorted by document."""
+    present = ids >= 0
+    return np.nonzero(present)[0], ids[present].astype(np.int64), scores[present]

@@ -1,0 +1,356 @@
+"""`attentionxml`: a BiLSTM read by one attention a label, level by level down a shallow and wide label tree.
+
+You, Zhang, Wang, Dai, Mamitsuka, Zhu: "AttentionXML: Label Tree-based Attention-Aware Deep Model for High-Performance
+Extreme Multi-Label Text Classification", NeurIPS 2019.
+
+What it does: word vectors go through a BiLSTM; each label weighs the words in its own way, and layers that all labels
+share turn the weighted mean into its score. With many labels a tree is put above them (balanced 2-means, a few wide
+levels) and each level has a network of its own, trained on the children of the nodes that the level above finds, the
+right ones always among them; a label's probability is the product down its path. Weights are averaged over the last
+epochs (SWA); several trees (or seeds, without a tree) can be averaged.
+
+Where it differs: the first shared layer is applied before the weighted mean (the same function, cheaper); words without
+a given vector can get one that is learned on the documents; an output bias that fits the share of right labels; the
+tree is chosen from the number of labels unless it is given; `pooling="max"` is the paper's BiLSTM ablation.
+
+Cost: training a document takes tokens x hidden x (dimensions + hidden) for the BiLSTM of each level, and tokens x
+(3 x hidden) x labels (or candidates) for the attention, whatever the number of labels in all; memory grows with words
+and labels, five numbers each for a weight, its two moments, its mean and its best value.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt
+
+from xmtc.checkpoints import Checkpoints
+from xmtc.corpus.corpus import Corpus, take_rows
+from xmtc.errors import ConfigError
+from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed
+from xmtc.labelspace.vectors import label_vectors
+from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
+from xmtc.nn.settings import TrainingSettings, WordSettings
+from xmtc.predictions import Predictions, ScoreKind
+from xmtc.search.beam import beam_search
+from xmtc.storage import FolderReader, FolderWriter
+from xmtc.text.documents import DocumentVectors
+from xmtc.text.tfidf import TfIdfSettings
+from xmtc.text.tokenizer import WordTokenizer
+
+if TYPE_CHECKING:
+    from xmtc.nn.levels import Documents
+    from xmtc.nn.networks import TextNetwork
+
+LIST_LENGTH = 100  # of each tree's list before trees are averaged
+PREDICTED_TOGETHER = 64
+FIRST_LEVEL = 2048  # nodes, at the most, that every document is compared with
+FLAT_WORTH = 4.0  # attention over all labels may cost this many times the BiLSTM before a tree is better
+CANDIDATES, FEWEST_PARENTS = 512, 15
+
+
+class AttentionXmlConfig(ModelConfig):
+    """The network, the label tree above it, and the training; recipes/attentionxml has the paper's settings.
+
+    A tree has `levels` levels of nodes (H in the paper) with `arity` children each (K) and at most `max_leaf` labels
+    under a lowest node (M); of each level `candidates` nodes are followed (C). What is null is chosen.
+    """
+
+    trees: PositiveInt = 1
+    tree: Literal["auto", "flat", "tree"] = "auto"
+    levels: PositiveInt | None = None
+    arity: int | None = Field(None, ge=2)
+    max_leaf: PositiveInt | None = None
+    candidates: PositiveInt | None = None
+    hidden: PositiveInt = 256
+    layers: tuple[PositiveInt, ...] = Field((256,), min_length=1)
+    dropout: float = Field(0.5, ge=0, lt=1)
+    pooling: Literal["attention", "max"] = "attention"
+    bottleneck: PositiveInt = 512
+    label_table: Literal["float32", "float16", "int8"] = "float32"
+    words: WordSettings = WordSettings()
+    training: TrainingSettings = TrainingSettings()
+    tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
+
+
+@dataclass(frozen=True)
+class TreeShape:
+    """What `tree`, `levels`, `arity`, `max_leaf` and `candidates` come down to; no levels: flat."""
+
+    levels: int
+    arity: int
+    max_leaf: int
+    candidates: int
+    reason: str
+
+
+@dataclass
+class Member:
+    """One tree of the ensemble with a network for each of its levels."""
+
+    tree: LabelTree
+    networks: list[TextNetwork]
+
+
+class AttentionXml(Model):
+    """BiLSTM and multi-label attention, level by level down a label tree.
+
+    >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
+    >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
+    >>> small = dict(hidden=8, layers=[8], words=dict(vectors="random", dimensions=8), training=dict(batch=4))
+    >>> AttentionXml(**small).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
+    'fruit'
+    """
+
+    name = "attentionxml"
+    capabilities = Capabilities(
+        summary="BiLSTM with an attention for each label, over a shallow and wide label tree; shows where it looks",
+        input=frozenset({"text"}),
+        score=ScoreKind.PROBABILITY,
+        explain=True,
+    )
+    Config = AttentionXmlConfig
+    config: AttentionXmlConfig
+
+    tokenizer_: WordTokenizer
+    members_: list[Member]
+    candidates_: int  # nodes that are followed on each level
+
+    def memory_needed(self, corpus: Corpus) -> int:
+        """Bytes: words and labels five times, token ids, the tf-idf for clustering, and a batch's intermediate values."""
+        assert corpus.texts is not None
+        config, shape = self.config, self._shape(corpus)
+        words = min(config.words.max_words, corpus.texts.nbytes // 30 + 1000)
+        rows = words * config.words.dimensions + len(corpus.labels) * 2 * config.hidden
+        clustering = DocumentVectors(config.tfidf).memory_needed(corpus) if shape.levels else 0
+        tokens = min(config.words.max_tokens, corpus.texts.nbytes // (6 * len(corpus)) + 50)
+        per_token = 12 * config.hidden + 3 * config.words.dimensions
+        batch = config.training.batch * tokens * per_token + 4 * config.training.batch * len(corpus.labels)
+        return 20 * rows + corpus.texts.nbytes + clustering + 4 * min(batch, 2**31) + (100 << 20)
+
+    def _shape(self, corpus: Corpus) -> TreeShape:
+        config = self.config
+        labels = int(np.count_nonzero(corpus.label_counts))
+        lstm = 16 * config.hidden * (config.words.dimensions + config.hidden)
+        affordable = int(FLAT_WORTH * lstm / (2 * (2 * config.hidden + config.layers[0])))
+        if config.pooling == "max" and config.tree == "tree":
+            raise ConfigError("attentionxml: pooling='max' scores all labels, so it goes with tree='flat'")
+        if config.pooling == "max" or config.tree == "flat" or (config.tree == "auto" and labels <= affordable):
+            reason = f"flat: {labels:,} labels, attention over all of them is affordable up to {affordable:,}"
+            return TreeShape(0, 2, max(1, labels), 1, reason if config.tree == "auto" else "flat, as asked")
+        levels = config.levels or (1 if labels <= 64 * FIRST_LEVEL else 2)
+        step = max(3, math.ceil(math.log2(max(2, labels) / FIRST_LEVEL) / levels))
+        arity = config.arity or 2**step
+        max_leaf = config.max_leaf or arity
+        candidates = config.candidates or max(FEWEST_PARENTS, CANDIDATES // max_leaf)
+        reason = (
+            f"a tree: {labels:,} labels are more than the {affordable:,} that are affordable at once; "
+            f"levels={levels}, arity={arity}, max_leaf={max_leaf}, candidates={candidates}"
+        )
+        return TreeShape(levels, arity, max_leaf, candidates, reason)
+
+    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
+        from xmtc.nn.levels import Documents
+        from xmtc.nn.validation import validation_rows
+        from xmtc.nn.words import words_of
+
+        assert corpus.texts is not None
+        config, shape = self.config, self._shape(corpus)
+        print(f"attentionxml: {shape.reason}", file=sys.stderr)
+        self.tokenizer_, tokens, table = words_of(config.words, corpus.texts, config.seed)
+        train, held_out = validation_rows(len(corpus), valid, config.training.valid_documents, config.seed)
+        if valid is None:
+            checked = Documents(tokens.take(held_out), take_rows(corpus.targets, held_out))
+        else:
+            texts = valid[held_out].texts
+            assert texts is not None
+            checked = Documents(
+                self.tokenizer_.encode(texts, config.words.max_tokens), take_rows(valid.targets, held_out)
+            )
+        # Labels that only further documents of `valid` have cannot be predicted.
+        checked.targets.resize(len(checked.tokens), len(corpus.labels))
+        learned = Documents(tokens.take(train), take_rows(corpus.targets, train))
+        self.members_, self.candidates_ = [], shape.candidates
+        for at, tree in enumerate(self._label_trees(corpus, shape)):
+            networks = self._train_tree(tree, table, learned, checked, shape.candidates, at, checkpoints)
+            self.members_.append(Member(tree, networks))
+
+    def _label_trees(self, corpus: Corpus, shape: TreeShape) -> Sequence[LabelTree]:
+        """A tree for each member; labels without documents are spread over the leaves."""
+        config, labels = self.config, len(corpus.labels)
+        if not shape.levels:
+            return [LabelTree.of([[list(range(labels))]])] * config.trees
+        features = DocumentVectors(config.tfidf).fit_transform(corpus)
+        seen = np.flatnonzero(corpus.label_counts)
+        vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), seen)
+        deepest = math.ceil(math.log2(max(1.0, len(seen) / shape.max_leaf)) / math.log2(shape.arity))
+        if self.config.levels is not None and deepest < shape.levels:
+            raise ConfigError(
+                f"attentionxml: {len(seen)} labels make a tree of at most {deepest} levels with arity={shape.arity} "
+                f"and max_leaf={shape.max_leaf}, not levels={shape.levels}; choose fewer levels or smaller nodes"
+            )
+        return [
+            build_tree(
+                vectors, arity=shape.arity, max_leaf=shape.max_leaf, levels=shape.levels,
+                seed=derived_seed(config.seed, at),
+            ).spread_over(seen, labels)
+            for at in range(config.trees)
+        ]  # fmt: skip
+
+    def _train_tree(
+        self, tree: LabelTree, table: NDArray[np.float32], train: Documents, valid: Documents, beam: int, at: int,
+        checkpoints: Checkpoints,
+    ) -> list[TextNetwork]:  # fmt: skip
+        """The networks of a tree's levels from the top, each begun with what the one above has learned."""
+        from xmtc.nn.levels import Beam, Documents, LevelLearner, step_down
+        from xmtc.nn.task import train as train_network
+        from xmtc.nn.threads import cores_at_work
+
+        config = self.config
+        networks: list[TextNetwork] = []
+        targets = [tree.targets(part.targets) for part in (train, valid)]
+        beams = [Beam.at_root(len(part.tokens)) for part in (train, valid)]
+        for depth, level in enumerate(tree.levels):
+            name = f"tree{at}-level{depth}" if tree.depth > 1 else f"model{at}"
+            seed = derived_seed(config.seed, at, depth)
+            network = self._network(table, level.shape[1], depth > 0, seed)
+            if networks:
+                network.begin_from(networks[-1])
+            learner = LevelLearner(
+                network, level, depth == 0, Documents(train.tokens, targets[0][depth]), beams[0],
+                Documents(valid.tokens, targets[1][depth]), beams[1],
+            )  # fmt: skip
+            network.expect(learner.share_of_positives())
+            train_network(learner, config.training.at(depth), seed, checkpoints, name)
+            networks.append(network)
+            if depth + 1 < tree.depth:
+                with cores_at_work() as cores:
+                    beams = [
+                        step_down(
+                            network, level, depth == 0, part.tokens, above, beam, cores, f"{name}: finding candidates"
+                        )
+                        for part, above in zip((train, valid), beams, strict=True)
+                    ]
+                beams[0] = beams[0].with_positives(targets[0][depth], beam)
+        return networks
+
+    def _network(self, table: NDArray[np.float32], labels: int, sparse: bool, seed: int) -> TextNetwork:
+        from xmtc.nn.networks import TextNetwork
+
+        config = self.config
+        return TextNetwork.made(
+            table, labels, hidden=config.hidden, layers=config.layers, word_dropout=config.words.dropout,
+            dropout=config.dropout, frozen=config.words.frozen, sparse=sparse,
+            bottleneck=config.bottleneck if config.pooling == "max" else None, seed=seed,
+        )  # fmt: skip
+
+    def _predict(self, corpus: Corpus, k: int) -> Predictions:
+        return Predictions.blend(self._lists(corpus, k), k=k)
+
+    def _lists(self, corpus: Corpus, k: int) -> list[Predictions]:
+        """Each member's best labels, with their probabilities."""
+        from xmtc.nn.batches import by_length
+        from xmtc.nn.levels import children_scores
+        from xmtc.nn.threads import cores_at_work
+
+        assert corpus.texts is not None
+        labels = self._fitted()
+        tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
+        length = min(max(k, LIST_LENGTH), len(labels))
+        batches = by_length(tokens.lengths, PREDICTED_TOGETHER)
+        beam = self.candidates_
+        lists = []
+        with cores_at_work(len(batches)) as cores:
+            for member in self.members_:
+                ids = np.full((len(corpus), length), -1, np.int32)
+                scores = np.zeros((len(corpus), length), np.float32)
+
+                def search(documents: NDArray[np.int64], member: Member = member) -> tuple[Any, Any]:
+                    def score(depth: int, rows: Any, nodes: Any) -> NDArray[np.float32]:
+                        network, level = member.networks[depth], member.tree.levels[depth]
+                        return children_scores(network, level, depth == 0, tokens, documents, rows, nodes)
+
+                    return beam_search(member.tree, score, len(documents), beam, length)
+
+                for documents, found in zip(batches, cores.map(search, batches), strict=True):
+                    ids[documents], scores[documents] = found[0], np.exp(found[1])
+                lists.append(Predictions(ids, scores, labels, self.score_kind))
+        return lists
+
+    def _explain(self, text: str, label: int) -> Explanation:
+        """Where the label looked: the share of its attention that each word has, the mean over the members."""
+        import torch
+
+        from xmtc.nn.batches import padded
+
+        query = Corpus.of([text])
+        lists = self._lists(query, len(self._fitted()))
+        chances = [float(found.scores[0][found.ids[0] == label].sum()) for found in lists]
+        assert query.texts is not None
+        tokens = self.tokenizer_.encode(query.texts, self.config.words.max_tokens)
+        with torch.inference_mode():
+            ids, lengths = padded(tokens, np.zeros(1, np.int64))
+            each = [member.networks[-1].looks(ids, lengths, label) for member in self.members_]
+        shares = np.nan_to_num(np.mean([np.asarray(part) for part in each], axis=0))
+        spans = tuple(
+            (start, end, float(share))
+            for (start, end), share in zip(self.tokenizer_.spans(text), shares, strict=False)
+        )
+        totals: dict[str, float] = {}
+        for start, end, share in spans:
+            word = text[start:end].lower()
+            totals[word] = totals.get(word, 0.0) + share
+        words = tuple(sorted(totals.items(), key=lambda entry: -entry[1]))
+        evidence = []
+        for at, member in enumerate(self.members_):
+            kind = f"tree {at + 1}, {member.tree.depth} levels" if member.tree.depth > 1 else f"model {at + 1}"
+            evidence.append(f"{kind}: probability {chances[at]:.3f}")
+        return Explanation(
+            self._fitted().name(label), float(np.mean(chances)), words, tuple(evidence), text=text, spans=spans
+        )
+
+    def _save(self, folder: FolderWriter) -> None:
+        folder.text("tokenizer.json", self.tokenizer_.to_json())
+        for at, member in enumerate(self.members_):
+            folder.arrays(f"tree{at}", {"candidates": np.array([self.candidates_]), **member.tree.to_arrays()})
+            for depth, network in enumerate(member.networks):
+                folder.arrays(f"tree{at}-level{depth}", network.to_arrays(self.config.label_table))
+
+    def _load(self, folder: FolderReader) -> None:
+        self.tokenizer_ = WordTokenizer.from_json(folder.text("tokenizer.json"))
+        labels, self.members_ = len(self._fitted()), []
+        for at in range(self.config.trees):
+            with folder.building(f"tree{at}"):
+                arrays = folder.arrays(f"tree{at}")
+                self.candidates_ = int(arrays["candidates"][0])
+                tree = LabelTree.from_arrays(arrays)
+                if tree.labels != labels or self.candidates_ < 1:
+                    raise ValueError(f"a tree of {tree.labels} labels for a model with {labels}")
+            networks = []
+            for depth, level in enumerate(tree.levels):
+                networks.append(self._load_network(folder, f"tree{at}-level{depth}", level.shape[1], depth > 0))
+            self.members_.append(Member(tree, networks))
+
+    def _load_network(self, folder: FolderReader, name: str, labels: int, sparse: bool) -> TextNetwork:
+        import torch
+
+        with folder.building(name):
+            arrays = folder.arrays(name)
+            with torch.device("meta"):
+                table = np.empty((len(self.tokenizer_), arrays["words.words.weight"].shape[-1]), np.float32)
+                network = self._network(table, labels, sparse, 0)
+            network.load_arrays(arrays)
+
+        def check() -> None:
+            with folder.building(name):
+                if not all(np.isfinite(array).all() for array in arrays.values()):
+                    raise ValueError("it has numbers that are not finite")
+
+        folder.check(f"{name}.safetensors", check)
+        return network

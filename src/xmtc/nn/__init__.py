@@ -1,0 +1,1 @@
+"""Torch layers, batches and the training task that the neural methods share."""

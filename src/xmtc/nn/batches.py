@@ -1,0 +1,52 @@
+"""Batches of documents of about the same length, right-padded."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from xmtc.text.tokens import TokenStore
+
+Ints = NDArray[np.int64]
+SORTED_TOGETHER = 50  # batches; documents are drawn at random and sorted by length within so many batches
+
+
+def bucketed(lengths: Ints, batch: int, rng: np.random.Generator) -> list[Ints]:
+    """All documents in random batches, each of documents of similar length: padding is what a processor hates most.
+
+    >>> [part.tolist() for part in bucketed(np.array([3, 9, 1, 8]), 2, np.random.default_rng(0))]
+    [[3, 1], [2, 0]]
+    """
+    order = rng.permutation(len(lengths))
+    batches = []
+    for start in range(0, len(order), batch * SORTED_TOGETHER):
+        together = order[start : start + batch * SORTED_TOGETHER]
+        together = together[np.argsort(lengths[together], kind="stable")]
+        batches += [together[at : at + batch] for at in range(0, len(together), batch)]
+    return [batches[at] for at in rng.permutation(len(batches))]
+
+
+def by_length(lengths: Ints, batch: int) -> list[Ints]:
+    """All documents in batches of similar length, the longest first: for prediction, where order does not matter.
+
+    >>> [part.tolist() for part in by_length(np.array([3, 9, 1, 8]), 2)]
+    [[1, 3], [0, 2]]
+    """
+    order = np.argsort(-lengths, kind="stable")
+    return [order[at : at + batch] for at in range(0, len(order), batch)]
+
+
+def padded(tokens: TokenStore, documents: Ints) -> tuple[Tensor, Tensor]:
+    """(ids, lengths) of some documents: ids are (documents, longest), 0 after the end.
+
+    >>> ids, lengths = padded(TokenStore.of([[5, 6], [7]]), np.array([1, 0]))
+    >>> ids.tolist(), lengths.tolist()
+    ([[7, 0], [5, 6]], [1, 2])
+    """
+    starts, lengths = tokens.offsets[documents], tokens.lengths[documents]
+    steps = np.arange(lengths.max(initial=1))
+    inside = steps < lengths[:, None]
+    ids = np.where(inside, tokens.ids[np.where(inside, starts[:, None] + steps, 0)], 0)
+    return torch.from_numpy(ids.astype(np.int64)), torch.from_numpy(lengths)

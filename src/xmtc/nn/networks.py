@@ -1,0 +1,80 @@
+"""The network of AttentionXML: word vectors, BiLSTM, and an attention for each label (or the maximum over the words)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from xmtc.nn.attention import LabelAttention
+from xmtc.nn.layers import BiLstm, WordEmbedding, as_tensor, dropped
+from xmtc.nn.pooling import MaxPooling
+
+
+class TextNetwork(nn.Module):
+    """Scores of labels (logits) from the words of documents."""
+
+    def __init__(
+        self, words: WordEmbedding, encoder: BiLstm, head: LabelAttention | MaxPooling, dropout: float
+    ) -> None:
+        super().__init__()
+        self.words, self.encoder, self.head = words, encoder, head
+        self.dropout = dropout
+
+    @classmethod
+    def made(
+        cls, table: NDArray[np.float32], labels: int, *, hidden: int, layers: Sequence[int], word_dropout: float,
+        dropout: float, frozen: bool, sparse: bool, bottleneck: int | None, seed: int,
+    ) -> TextNetwork:  # fmt: skip
+        """A new network that begins with these word vectors; with a `bottleneck` it takes the maximum over the words."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            head: LabelAttention | MaxPooling
+            if bottleneck is None:
+                head = LabelAttention(labels, 2 * hidden, layers, sparse)
+            else:
+                head = MaxPooling(labels, 2 * hidden, bottleneck)
+            words = WordEmbedding(torch.tensor(table), word_dropout, frozen)
+            return cls(words, BiLstm(table.shape[1], hidden), head, dropout)
+
+    def forward(
+        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, draws: torch.Generator | None = None
+    ) -> Tensor:
+        """(documents, tokens) -> logits (documents, labels), or (documents, candidates)."""
+        scores: Tensor = self.head(self.hidden(ids, lengths, draws), lengths, candidates)
+        return scores
+
+    def hidden(self, ids: Tensor, lengths: Tensor, draws: torch.Generator | None = None) -> Tensor:
+        """What the BiLSTM makes of the words, (documents, tokens, 2 * hidden)."""
+        return dropped(self.encoder(self.words(ids, draws), lengths), self.dropout, draws)
+
+    def looks(self, ids: Tensor, lengths: Tensor, label: int) -> Tensor:
+        """How much a label looks at each word of one document, (tokens,), adding up to 1.
+
+        Without attention, each hidden unit looks at the word where it is largest.
+        """
+        return self.head.looks(self.hidden(ids, lengths), lengths, label)
+
+    def begin_from(self, above: TextNetwork) -> None:
+        """Take over all weights of the network of the level above, but for those that belong to single labels."""
+        kept = {name: weight for name, weight in above.state_dict().items() if not name.startswith("head.rows.")}
+        self.load_state_dict(kept, strict=False)
+
+    def expect(self, share: float) -> None:
+        """Start with scores that fit if this share of labels is right."""
+        self.head.expect(share)
+
+    def to_arrays(self, label_table: str = "float32") -> dict[str, NDArray[Any]]:
+        """All weights by name, for storage."""
+        return {name: weight.detach().numpy() for name, weight in self.state_dict().items()}
+
+    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """The inverse of `to_arrays`; the arrays are used in place. ValueError if they do not fit."""
+        try:
+            self.load_state_dict({name: as_tensor(array) for name, array in arrays.items()}, assign=True)
+        except RuntimeError as error:
+            raise ValueError(str(error).splitlines()[-1].strip()) from error

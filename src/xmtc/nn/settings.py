@@ -1,0 +1,61 @@
+"""Settings that neural methods share; free of torch, so that a catalogue of models opens at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+
+LEARN, RANDOM = "learn", "random"
+
+
+class WordSettings(BaseModel):
+    """Texts as sequences of word vectors.
+
+    `vectors` is a file of word vectors (see `xmtc.text.vectors`), "learn" (learned on the training documents) or
+    "random". Words that a file does not have get vectors learned on the documents and mapped into the file's space, or
+    random ones (`missing`), as in the paper.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    max_words: int = Field(500_000, ge=3)
+    min_df: PositiveInt = 1
+    max_tokens: PositiveInt = 500
+    vectors: str = LEARN
+    missing: Annotated[str, Field(pattern=f"^({LEARN}|{RANDOM})$")] = RANDOM
+    dimensions: PositiveInt = 100
+    frozen: bool = False
+    dropout: float = Field(0.2, ge=0, lt=1)
+
+
+class TrainingSettings(BaseModel):
+    """How a network is trained. Lists have an entry for each level of a tree; the last one holds for all below.
+
+    Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and training
+    ends after `patience` evaluations without a better one. From epoch `average_from` on (stochastic weight averaging; 0
+    is the first epoch, null never) it is the mean of the weights at these moments that is judged and kept.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    epochs: PositiveInt | tuple[PositiveInt, ...] = 10
+    batch: PositiveInt = 40
+    accumulate: PositiveInt = 1
+    learning_rate: PositiveFloat = 1e-3
+    average_from: Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...] | None = 3
+    clip: PositiveFloat | None = 5.0
+    evaluate_every: PositiveInt = 100
+    patience: PositiveInt = 50
+    valid_documents: Annotated[int, Field(ge=0)] = 500
+    processes: PositiveInt = 1
+
+    def at(self, level: int) -> TrainingSettings:
+        """The settings of one level of a tree.
+
+        >>> TrainingSettings(epochs=(9, 3)).at(5).epochs
+        3
+        """
+        each = {key: getattr(self, key) for key in ("epochs", "average_from")}
+        chosen = {key: value[min(level, len(value) - 1)] for key, value in each.items() if isinstance(value, tuple)}
+        return self.model_copy(update=chosen)

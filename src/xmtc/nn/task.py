@@ -1,0 +1,293 @@
+"""The Lightning task that trains the networks of all methods: steps, weight averaging, early stopping, checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import math
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.strategies import DDPStrategy
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from xmtc.checkpoints import Checkpoints
+from xmtc.labelspace.tree import derived_seed
+from xmtc.nn.adam import RowAdam
+from xmtc.nn.averaging import MovingClip, WeightAverage
+from xmtc.nn.batches import Ints, bucketed
+from xmtc.nn.settings import TrainingSettings
+from xmtc.nn.threads import Cores, cores_at_work
+from xmtc.progress import Progress
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Learner(Protocol):
+    """What a method brings: its network, its documents, a loss and a way to say how good it is."""
+
+    network: nn.Module
+    lengths: Ints  # tokens of each training document
+
+    def loss(self, documents: Ints, draws: torch.Generator) -> Tensor:
+        """The mean loss of some training documents; dropout and other chance from `draws`."""
+        ...
+
+    def quality(self, cores: Cores) -> float | None:
+        """nDCG@5 on validation documents, or None if there are none."""
+        ...
+
+
+class EpochBatches:
+    """The batches of one epoch after the other, the same for the same seed; each a list of document numbers."""
+
+    def __init__(self, lengths: Ints, batch: int, seed: int, epoch: int = 0) -> None:
+        self._lengths, self._batch, self._seed = lengths, batch, seed
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self._lengths) // self._batch + (len(self._lengths) % self._batch > 0)
+
+    def __iter__(self) -> Iterator[Ints]:
+        rng = np.random.default_rng(derived_seed(self._seed, self.epoch))
+        self.epoch += 1
+        return iter(bucketed(self._lengths, self._batch, rng))
+
+
+class Task(LightningModule):
+    """Train a learner's network; see `train`."""
+
+    def __init__(
+        self, learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str
+    ) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.learner, self.settings, self.seed = learner, settings, seed
+        self.checkpoints, self.run_name = checkpoints, name
+        self.network = learner.network
+        self.optimiser = RowAdam([w for w in self.network.parameters() if w.requires_grad], settings.learning_rate)
+        self.clip = MovingClip(settings.clip) if settings.clip is not None else None
+        self.average: WeightAverage | None = None
+        self.best: dict[str, Tensor] | None = None
+        self.best_quality = -math.inf
+        self.steps = self.first_epoch = self.without_gain = 0
+        self._gathered: list[Tensor | None] = []
+        self._resources = ExitStack()
+        self._cores = Cores(None, 1)
+        self._bar: Progress | None = None
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """What is learned, by name."""
+        return {name: weight for name, weight in self.network.named_parameters() if weight.requires_grad}
+
+    def configure_optimizers(self) -> RowAdam:
+        """Lightning asks for it."""
+        return self.optimiser
+
+    def on_fit_start(self) -> None:
+        """Take the cores, or one of them if other processes share the work."""
+        self._cores = self._resources.enter_context(cores_at_work(1 if self.trainer.world_size > 1 else None))
+        if self.trainer.is_global_zero:
+            steps = self.settings.epochs * len(self.trainer.train_dataloader or ())  # type: ignore[arg-type, operator]
+            self._bar = Progress(self.run_name, steps)
+            self._bar.done = self.first_epoch * steps / self.settings.epochs  # type: ignore[operator]
+
+    def on_fit_end(self) -> None:
+        """Release what `on_fit_start` took."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+        self._resources.close()
+
+    def on_train_epoch_start(self) -> None:
+        """Begin averaging at the start of its epoch."""
+        if self.average is None and self._epoch() == self.settings.average_from:
+            self.average = WeightAverage(self.weights)
+
+    def _epoch(self) -> int:
+        return self.first_epoch + self.trainer.current_epoch
+
+    def training_step(self, batch: Ints, index: int) -> None:
+        """One batch: gradients from all cores (or processes), and every `accumulate` batches a step."""
+        share = 1 / self.settings.accumulate
+        seeds = [derived_seed(self.seed, self._epoch(), index, part) for part in range(max(2, self._cores.count))]
+        if self.trainer.world_size > 1:
+            rank = self.trainer.global_rank
+            part = batch[rank :: self.trainer.world_size]
+            if not len(part):  # fewer documents than processes; every process must take part in the exchange
+                part, share = batch[:1], 0.0
+            loss = self.learner.loss(part, torch.Generator().manual_seed(derived_seed(*seeds[:1], rank)))
+            # The exchange takes the mean over processes.
+            self.manual_backward(loss * (share * len(part) / len(batch) * self.trainer.world_size))
+            mean_loss = self.trainer.strategy.reduce(loss.detach(), reduce_op="mean").item()
+        else:
+            mean_loss = self._share_out(batch, seeds, share)
+        if (index + 1) % self.settings.accumulate == 0 or index + 1 == len(self.trainer.train_dataloader):  # type: ignore[arg-type]
+            self._step(mean_loss)
+        if self._bar is not None:
+            self._bar.advance()
+
+    def _share_out(self, batch: Ints, seeds: Sequence[int], share: float) -> float:
+        """Gradients of a batch, each core doing a part of it; returns the loss."""
+        weights = list(self.weights.values())
+        parts = [part for at in range(self._cores.count) if len(part := batch[at :: self._cores.count])]
+
+        def work(at: int) -> tuple[float, tuple[Tensor, ...]]:
+            loss = self.learner.loss(parts[at], torch.Generator().manual_seed(seeds[at]))
+            loss = loss * (len(parts[at]) / len(batch))
+            return loss.item(), torch.autograd.grad(loss * share, weights)
+
+        total = 0.0
+        for loss, gradients in self._cores.map(work, range(len(parts))):
+            total += loss
+            for weight, gradient in zip(weights, gradients, strict=True):
+                weight.grad = gradient if weight.grad is None else weight.grad + gradient
+        return total
+
+    def _step(self, loss: float) -> None:
+        for weight in self.weights.values():
+            if weight.grad is not None and weight.grad.is_sparse:
+                weight.grad = weight.grad.coalesce()
+        norm = self.clip([w.grad for w in self.weights.values() if w.grad is not None]) if self.clip else math.nan
+        if not math.isfinite(loss):
+            raise FloatingPointError(f"the loss became {loss} at step {self.steps}; try a smaller learning_rate")
+        optimiser = self.optimizers()
+        optimiser.step()  # type: ignore[union-attr]
+        optimiser.zero_grad(set_to_none=True)  # type: ignore[union-attr]
+        self.steps += 1
+        self.log_dict({"loss": loss, "gradient norm": norm})
+        if self.steps % self.settings.evaluate_every == 0:
+            self.judge()
+
+    def judge(self) -> None:
+        """Evaluate the weights, averaged if that has begun, and keep them if they are the best so far."""
+        if self.average is not None:
+            self.average.add(self.weights)
+        with self.average.in_place_of(self.weights) if self.average is not None else nullcontext():
+            quality = self.learner.quality(self._cores)
+            if quality is None:
+                return
+            self.log("nDCG@5 of validation documents", quality)
+            if quality > self.best_quality:
+                self.best_quality, self.without_gain = quality, 0
+                # Cloned: on a CPU anything less would go on changing with the training.
+                self.best = {name: weight.detach().clone() for name, weight in self.weights.items()}
+            else:
+                self.without_gain += 1
+        if self.without_gain > self.settings.patience:
+            self.trainer.should_stop = True
+
+    def on_train_epoch_end(self) -> None:
+        """Keep everything that is needed to go on from here."""
+        done = self._epoch() + 1
+        stopped = self.trainer.should_stop or done == self.settings.epochs
+        if stopped:
+            self.judge()
+        if self.trainer.is_global_zero:
+            if stopped:
+                self.checkpoints.put(self.run_name, self.result())
+                self.checkpoints.drop(f"{self.run_name}-epoch")
+            else:
+                self.checkpoints.put(f"{self.run_name}-epoch", self.state(done))
+
+    def result(self) -> Arrays:
+        """The best weights; without validation documents the averaged or the last ones."""
+        last = self.average.mean if self.average is not None else self.weights
+        chosen = self.best if self.best is not None else last
+        return {name: weight.detach().numpy() for name, weight in chosen.items()}
+
+    def state(self, epochs_done: int) -> Arrays:
+        """Everything that changes during training, as arrays."""
+        groups: dict[str, dict[str, Tensor]] = {"weight": self.weights}
+        if self.average is not None:
+            groups["average"] = self.average.mean
+        if self.best is not None:
+            groups["best"] = self.best
+        moments = {name: self.optimiser.state[weight] for name, weight in self.weights.items()}
+        for part in ("mean", "square"):
+            groups[part] = {name: state[part] for name, state in moments.items() if state}
+        arrays = {f"{group}/{name}": t.detach().numpy() for group, each in groups.items() for name, t in each.items()}
+        numbers = [epochs_done, self.steps, self.without_gain, self.average.count if self.average is not None else 0]
+        steps = [state.get("step", 0) for state in moments.values()]
+        arrays["numbers"], arrays["steps"] = np.array(numbers, np.int64), np.array(steps, np.int64)
+        arrays["quality"] = np.array([self.best_quality, *(self.clip.caps if self.clip else ())], np.float64)
+        return arrays
+
+    def restore(self, arrays: Arrays) -> None:
+        """The inverse of `state`."""
+
+        def group(name: str) -> dict[str, Tensor]:
+            prefix = f"{name}/"
+            return {key[len(prefix) :]: torch.tensor(a) for key, a in arrays.items() if key.startswith(prefix)}
+
+        self.first_epoch, self.steps, self.without_gain, count = map(int, arrays["numbers"])
+        means, squares = group("mean"), group("square")
+        with torch.no_grad():
+            for (name, weight), step in zip(self.weights.items(), arrays["steps"], strict=True):
+                weight.copy_(torch.from_numpy(arrays[f"weight/{name}"]))
+                if name in means:
+                    self.optimiser.state[weight].update(step=int(step), mean=means[name], square=squares[name])
+        if count:
+            self.average = WeightAverage(group("average"), count)
+        self.best = group("best") or None
+        self.best_quality = float(arrays["quality"][0])
+        if self.clip is not None:
+            self.clip = MovingClip(self.clip.factor, arrays["quality"][1:].tolist())
+
+
+def train(learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str) -> None:
+    """Train a learner's network and leave the best weights in it; what `checkpoints` has under the name is not redone."""
+    done = checkpoints.get(name)
+    if done is None:
+        with ExitStack() as stack:
+            if settings.processes > 1 and checkpoints.folder is None:  # they hand over their result in a file
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "pieces"
+                checkpoints = Checkpoints(folder, {})
+            task = Task(learner, settings, seed, checkpoints, name)
+            kept = checkpoints.get(f"{name}-epoch")
+            if kept is not None:
+                task.restore(kept)
+            _fit(task)
+            done = checkpoints.get(name) or task.result()
+    with torch.no_grad():
+        for key, weight in learner.network.named_parameters():
+            if key in done:
+                weight.copy_(torch.tensor(done[key]))
+
+
+def _fit(task: Task) -> None:
+    settings = task.settings
+    several = settings.processes > 1
+    folder = task.checkpoints.log_folder
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)  # it would greet with the machine's hardware
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about workers and devices that we chose on purpose
+        trainer = Trainer(
+            accelerator="cpu",
+            devices=settings.processes,
+            strategy=DDPStrategy(process_group_backend="gloo", start_method="spawn") if several else "auto",
+            max_epochs=int(settings.epochs) - task.first_epoch,  # type: ignore[arg-type]
+            logger=TensorBoardLogger(folder, name=task.run_name, version="") if folder is not None else False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            num_sanity_val_steps=0,
+            log_every_n_steps=10,
+        )
+        batches = EpochBatches(task.learner.lengths, settings.batch, task.seed, task.first_epoch)
+        try:
+            trainer.fit(task, batches)
+        except SystemExit as end:  # what Lightning makes of ctrl-C
+            raise KeyboardInterrupt from end
+    if trainer.interrupted:
+        raise KeyboardInterrupt

@@ -1,0 +1,193 @@
+"""`xmtc explain`: every model that can, colours only where they can be shown, errors in one line."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from xmtc.cli import main
+from xmtc.cli.explain import LISTED, coloured, show, summary
+from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
+from xmtc.models.base import Explanation
+from xmtc.models.catalogue import CATALOGUE, load, make, model_class
+
+Run = Callable[..., tuple[int, str, str]]
+HOSTILE = "\x1b[31mred\u202e"
+EXPLAINING = [name for name in CATALOGUE if model_class(name).capabilities.explain]
+LABELS = LabelSet.of(["l1", "l2", "l3"], names=["Sea", "Kitchen", HOSTILE])
+CORPUS = Corpus.of(
+    ["the ship on the sea", "a ship and its sail", "bread from the oven", "warm bread and butter", "a sky, blue"] * 3,
+    [["l1"], ["l1"], ["l2"], ["l2"], ["l3"]] * 3,
+    LABELS,
+)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small model of each kind that trains in a moment."""
+    folder = tmp_path_factory.mktemp("models")
+    for name in ("prior", "knn", "dismec", "parabel", "bonsai"):
+        make(name).fit(CORPUS).save(folder / name)
+    return folder
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `xmtc explain` in an empty folder beside the models: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").symlink_to(models)
+
+    def call(model: str, *words: str) -> tuple[int, str, str]:
+        code = main(["explain", f"models/{model}", *words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def console(**settings: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, color_system="truecolor", width=60, _environ={}, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["knn", "dismec", "parabel", "bonsai"])
+def test_the_best_labels(run: Run, models: Path, name: str) -> None:
+    assert name in EXPLAINING
+    code, out, err = run(name, "--text", "A SHIP with bread", "--k", "2")
+    assert (code, err) == (0, "")
+    text = "A SHIP with bread"
+    best = load(models / name).predict([text], 2).ids[0].tolist()
+    expected = [summary(load(models / name).explain(text, LABELS.key(at))) for at in best]
+    assert out == "\n\n".join(expected) + "\n"
+    assert "  ship  " in out
+    assert "\x1b" not in out
+
+
+def test_three_labels_unless_told(run: Run) -> None:
+    _, out, _ = run("dismec", "--text", "ship bread sky")
+    assert [block.split(":")[0] for block in out.split("\n\n")] == ["Sea", "Kitchen", r"\x1b[31mred\u202e"]
+
+
+@pytest.mark.parametrize("label", ["l2", "Kitchen"])
+def test_a_label_by_key_or_name(run: Run, label: str) -> None:
+    code, out, _ = run("dismec", "--text", "ship bread", "--label", label)
+    assert code == 0
+    assert out.startswith("Kitchen: ")
+    assert "\n\n" not in out
+
+
+def test_text_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa ship\non the sea\n")))
+    code, _, _ = run("knn", "--text", "-", "--json", "why.json")
+    assert code == 0
+    assert json.loads(Path("why.json").read_text())["labels"][0]["text"] == "a ship\non the sea"
+
+
+def test_text_without_any_known_word(run: Run) -> None:
+    assert run("knn", "--text", "xyz", "--html", "why.html") == (0, "no label\n", "written: why.html\n")
+    assert "no label" in Path("why.html").read_text()
+
+
+def test_json_and_page(run: Run, models: Path) -> None:
+    command = ("knn", "--text", "Ship & <b>bread</b>", "--label", "Sea")
+    code, out, err = run(*command, "--json", "why.json", "--html", "why.html")
+    assert (code, err) == (0, "written: why.json\nwritten: why.html\n")
+    assert out.startswith("Sea: ")
+    (answer,) = json.loads(Path("why.json").read_text())["labels"]
+    why = load(models / "knn").explain("Ship & <b>bread</b>", "Sea")
+    assert (answer["label"], answer["name"], answer["score"]) == ("l1", "Sea", why.score)
+    assert [(each["word"], each["weight"]) for each in answer["words"]] == list(why.words)
+    assert (answer["spans"], answer["evidence"]) == ([], list(why.evidence))
+    html = Path("why.html").read_text()
+    assert ">Ship</mark> &amp; &lt;b&gt;" in html
+
+
+def test_json_on_standard_output_stands_alone(run: Run) -> None:
+    code, out, err = run("knn", "--text", "ship", "--json", "-")
+    assert code == 0
+    assert json.loads(out)["labels"][0]["name"] == "Sea"
+    assert err.startswith("Sea: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["prior", "--text", "ship"], "prior cannot explain its answers; `xmtc models` shows which methods can"),
+        (["knn", "--text", "ship", "--label", "Kitchn"], "there is no label 'Kitchn'; did you mean 'Kitchen'?"),
+        (["knn", "--text", " \n"], "--text: the text is empty; give one in quotes"),
+        (["knn", "--text", "a\udcff"], "--text: not UTF-8: byte 0xff at column 2"),
+        (["nowhere", "--text", "ship"], "models/nowhere: no such model folder"),
+        (["knn", "--text", "ship", "--html", "no/why.html"], "its folder does not exist"),
+        (["knn", "--text", "ship", "--k", "0"], "'--k'"),
+        (["knn"], "Missing option '--text'"),
+    ],
+)
+def test_users_errors(run: Run, words: list[str], expected: str, tmp_path: Path) -> None:
+    code, out, err = run(words[0], *words[1:])
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert expected in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["models"]
+
+
+def test_standard_input_that_is_not_text(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\xff")))
+    assert run("knn", "--text", "-")[0::2] == (
+        2,
+        "error: --text: not UTF-8: byte 0xff at column 2; convert it to UTF-8\n",
+    )
+
+
+def test_a_model_of_features_has_no_words(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "features.jsonl").write_text('{"features": {"3": 1}, "labels": ["x"]}\n')
+    assert main(["train", "features.jsonl", "--model", "knn", "--out", "models/features"]) == 0
+    code, _, err = run("features", "--text", "ship")
+    assert code == 2
+    assert "was trained on features" in err.splitlines()[-1]
+
+
+def test_colours_on_a_terminal() -> None:
+    why = Explanation("Sea", 0.5, (("ship", 0.5), ("bread", -0.5), ("a", 0.001)), ("seen",), "A ship, Bread")
+    spoken = coloured(why)
+    assert spoken.plain == "A ship, Bread"
+    assert [(spoken.plain[span.start : span.end], str(span.style)) for span in spoken.spans] == [
+        ("ship", "#ffffff on rgb(23,105,170)"),
+        ("Bread", "#ffffff on rgb(194,87,12)"),
+    ]
+    terminal = console()
+    show([why], terminal)
+    shown = terminal.file.getvalue()  # type: ignore[attr-defined]
+    assert "48;2;23;105;170mship\x1b[0m, " in shown
+    assert "\x1b[1mSea: 0.500\x1b[0m\n  ship " in shown
+
+
+def test_spans_colour_each_place_by_itself() -> None:
+    why = Explanation("Sea", 0.5, (("ship", 1.0),), (), "ship ship", ((0, 4, 0.25), (5, 9, 0.75)))
+    first, second = coloured(why).spans
+    assert (first.start, second.start, str(second.style)) == (0, 5, "#ffffff on rgb(23,105,170)")
+    assert first.style != second.style
+
+
+def test_no_colour_no_escape() -> None:
+    quiet = console(no_color=True)
+    show([Explanation("Sea", 0.5, (("ship", 0.5),), ("seen",), "a ship")], quiet)
+    shown = quiet.file.getvalue()  # type: ignore[attr-defined]
+    assert shown == f"Sea: 0.500\n  {'ship':<25} 0.500\n  seen\n"
+
+
+def test_the_text_cannot_steer_the_terminal() -> None:
+    why = Explanation(HOSTILE, 0.5, ((HOSTILE, 0.5),), (HOSTILE,), f"[bold]{HOSTILE}\r\nship\tsail")
+    assert coloured(why).plain == r"[bold]\x1b[31mred\u202e" + "\nship sail"
+    assert "\x1b" not in summary(why)
+
+
+def test_what_is_not_listed_is_added_up() -> None:
+    words = tuple((f"word{at}", 0.5) for at in range(LISTED + 3))
+    assert summary(Explanation("Sea", 0.5, words)).splitlines()[-1].split() == ["further", "words", "(3)", "1.500"]
