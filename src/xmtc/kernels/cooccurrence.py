@@ -59,7 +59,7 @@ def merge_pairs(pairs: Codes, weights: Weights, codes: Codes, window: int) -> tu
             old += 1
         else:
             pair = codes[new] // window
-            weight = 0.0
+            weight = np.float64(0)
         behind = (pair + 1) * window
         while new < len(codes) and codes[new] < behind:
             weight += 1.0 / (codes[new] - pair * window + 1)

@@ -153,7 +153,7 @@ class LevelLearner:
         hit = codes[np.minimum(places, max(0, len(codes) - 1))] == wanted if len(codes) else np.zeros(wanted.shape)
         return chosen, hit.astype(np.float32)
 
-    def loss(self, documents: Ints, draws: torch.Generator) -> Tensor:
+    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
         """Binary cross-entropy, the mean over all documents and labels (or candidates)."""
         ids, lengths = padded(self.train.tokens, documents)
         if self.first:
@@ -162,7 +162,7 @@ class LevelLearner:
             wanted[np.repeat(np.arange(len(documents)), np.diff(rows.indptr)), rows.indices] = 1
             logits = self.network(ids, lengths, None, draws)
         else:
-            chosen, wanted = self.candidates(documents, np.random.default_rng(draws.initial_seed()))
+            chosen, wanted = self.candidates(documents, draws)
             logits = self.network(ids, lengths, torch.from_numpy(chosen), draws)
         return functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(wanted))
 

@@ -42,13 +42,13 @@ class TextNetwork(nn.Module):
             return cls(words, BiLstm(table.shape[1], hidden), head, dropout)
 
     def forward(
-        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, draws: torch.Generator | None = None
+        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, draws: np.random.Generator | None = None
     ) -> Tensor:
         """(documents, tokens) -> logits (documents, labels), or (documents, candidates)."""
         scores: Tensor = self.head(self.hidden(ids, lengths, draws), lengths, candidates)
         return scores
 
-    def hidden(self, ids: Tensor, lengths: Tensor, draws: torch.Generator | None = None) -> Tensor:
+    def hidden(self, ids: Tensor, lengths: Tensor, draws: np.random.Generator | None = None) -> Tensor:
         """What the BiLSTM makes of the words, (documents, tokens, 2 * hidden)."""
         return dropped(self.encoder(self.words(ids, draws), lengths), self.dropout, draws)
 

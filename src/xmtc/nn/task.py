@@ -24,6 +24,7 @@ from xmtc.labelspace.tree import derived_seed
 from xmtc.nn.adam import RowAdam
 from xmtc.nn.averaging import MovingClip, WeightAverage
 from xmtc.nn.batches import Ints, bucketed
+from xmtc.nn.layers import chance
 from xmtc.nn.settings import TrainingSettings
 from xmtc.nn.threads import Cores, cores_at_work
 from xmtc.progress import Progress
@@ -37,7 +38,7 @@ class Learner(Protocol):
     network: nn.Module
     lengths: Ints  # tokens of each training document
 
-    def loss(self, documents: Ints, draws: torch.Generator) -> Tensor:
+    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
         """The mean loss of some training documents; dropout and other chance from `draws`."""
         ...
 
@@ -54,7 +55,7 @@ class EpochBatches:
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return len(self._lengths) // self._batch + (len(self._lengths) % self._batch > 0)
+        return -(-len(self._lengths) // self._batch)
 
     def __iter__(self) -> Iterator[Ints]:
         rng = np.random.default_rng(derived_seed(self._seed, self.epoch))
@@ -85,6 +86,11 @@ class Task(LightningModule):
         self._bar: Progress | None = None
 
     @property
+    def steps_an_epoch(self) -> int:
+        """Batches."""
+        return -(-len(self.learner.lengths) // self.settings.batch)
+
+    @property
     def weights(self) -> dict[str, Tensor]:
         """What is learned, by name."""
         return {name: weight for name, weight in self.network.named_parameters() if weight.requires_grad}
@@ -97,9 +103,7 @@ class Task(LightningModule):
         """Take the cores, or one of them if other processes share the work."""
         self._cores = self._resources.enter_context(cores_at_work(1 if self.trainer.world_size > 1 else None))
         if self.trainer.is_global_zero:
-            steps = self.settings.epochs * len(self.trainer.train_dataloader or ())  # type: ignore[arg-type, operator]
-            self._bar = Progress(self.run_name, steps)
-            self._bar.done = self.first_epoch * steps / self.settings.epochs  # type: ignore[operator]
+            self._bar = Progress(self.run_name, (int(self.settings.epochs) - self.first_epoch) * self.steps_an_epoch)  # type: ignore[arg-type]
 
     def on_fit_end(self) -> None:
         """Release what `on_fit_start` took."""
@@ -125,13 +129,13 @@ class Task(LightningModule):
             part = batch[rank :: self.trainer.world_size]
             if not len(part):  # fewer documents than processes; every process must take part in the exchange
                 part, share = batch[:1], 0.0
-            loss = self.learner.loss(part, torch.Generator().manual_seed(derived_seed(*seeds[:1], rank)))
+            loss = self.learner.loss(part, chance(derived_seed(seeds[0], rank)))
             # The exchange takes the mean over processes.
             self.manual_backward(loss * (share * len(part) / len(batch) * self.trainer.world_size))
             mean_loss = self.trainer.strategy.reduce(loss.detach(), reduce_op="mean").item()
         else:
             mean_loss = self._share_out(batch, seeds, share)
-        if (index + 1) % self.settings.accumulate == 0 or index + 1 == len(self.trainer.train_dataloader):  # type: ignore[arg-type]
+        if (index + 1) % self.settings.accumulate == 0 or index + 1 == self.steps_an_epoch:
             self._step(mean_loss)
         if self._bar is not None:
             self._bar.advance()
@@ -142,7 +146,7 @@ class Task(LightningModule):
         parts = [part for at in range(self._cores.count) if len(part := batch[at :: self._cores.count])]
 
         def work(at: int) -> tuple[float, tuple[Tensor, ...]]:
-            loss = self.learner.loss(parts[at], torch.Generator().manual_seed(seeds[at]))
+            loss = self.learner.loss(parts[at], chance(seeds[at]))
             loss = loss * (len(parts[at]) / len(batch))
             return loss.item(), torch.autograd.grad(loss * share, weights)
 
@@ -181,6 +185,8 @@ class Task(LightningModule):
                 self.best_quality, self.without_gain = quality, 0
                 # Cloned: on a CPU anything less would go on changing with the training.
                 self.best = {name: weight.detach().clone() for name, weight in self.weights.items()}
+                if self._bar is not None:
+                    self._bar.what = f"{self.run_name}, nDCG@5 {100 * quality:.1f}"
             else:
                 self.without_gain += 1
         if self.without_gain > self.settings.patience:

@@ -3,9 +3,9 @@
 Levy, Goldberg, Dagan: Improving Distributional Similarity with Lessons Learned from Word Embeddings, TACL 2015. With
 the same settings this does as well as skip-gram, which approximates the same matrix by stochastic gradients; here the
 result is the same for the same seed, and there is no learning rate to choose. The settings are theirs but for the
-window, which weighs a pair by 1 / distance, as GloVe does.
+window, in which a pair weighs 1 / distance, as with GloVe.
 
-Cost: the distinct pairs of words that stand near each other, at most MOST_PAIRS, take some 40 bytes each at the worst
+Cost: the distinct pairs of words that stand near each other, at most MOST_PAIRS, take some 50 bytes each at the worst
 moment; time grows with pairs x dimensions.
 """
 
@@ -19,14 +19,14 @@ from xmtc.progress import progress
 from xmtc.text.tokenizer import SPECIAL
 from xmtc.text.tokens import TokenStore
 
-#: Standard deviation of GloVe's entries: networks then need no other learning rate than with vectors from a file.
+#: About the standard deviation of GloVe's entries: a network trains with the same settings, whichever vectors it gets.
 SPREAD = 0.4
 SMOOTHING = 0.75  # of the contexts' frequencies: else PMI favours rare contexts, which tell least
 MOST_PAIRS = 50_000_000
 BLOCK_CODES = 16_000_000  # pairs sorted at a time, 8 bytes each
-SPARE_DIMENSIONS = 10  # of the randomised SVD, which makes the wanted ones exact
-ROUNDS = 2  # of the randomised SVD
-RIDGE = 1e-4
+SPARE_DIMENSIONS = 10  # the last ones of a randomised SVD are the least exact
+ROUNDS = 2  # of the randomised SVD; on library records more did not bring neighbours closer to GloVe's
+RIDGE = 1e-4  # of the mean square of a learned dimension
 
 Floats = NDArray[np.float32]
 
@@ -37,7 +37,7 @@ def learn_vectors(
     """Vectors, (words, dimensions), of the words of a `WordTokenizer`; words in like contexts get like vectors.
 
     Row 0 (padding) is zero; words that stand near no other word, and the unknown word, get random vectors. Entries have
-    a standard deviation of 0.4. A `shift` of k > 1 subtracts log k from each PMI, as k negative samples would.
+    a standard deviation of about 0.4. A `shift` of k > 1 subtracts log k from each PMI, as k negative samples would.
 
     >>> tokens = TokenStore.of([[2, 4], [2, 5], [3, 6], [3, 7]] * 5)
     >>> vectors = learn_vectors(tokens, words=8, dimensions=2)
@@ -49,13 +49,13 @@ def learn_vectors(
         raise ValueError(f"token id {tokens.ids.max()} in a vocabulary of {words}")
     matrix = ppmi(cooccurrences(tokens, words, window), shift)
     left, singular = truncated_svd(matrix, dimensions, seed)
-    rng = np.random.default_rng(seed)
-    vectors = rng.normal(0, SPREAD, (words, dimensions)).astype(np.float32)
-    met = np.diff(matrix.indptr) > 0
-    if met.any():
-        found = left[met] * np.sqrt(singular)
-        vectors[met] = 0  # a small vocabulary has fewer singular vectors than dimensions
-        vectors[met, : len(singular)] = found * (SPREAD / found.std() if found.std() else 1)
+    found = left * np.sqrt(singular)
+    # Frequent words' vectors would be ten times as long as rare ones'; with GloVe there is little between them.
+    lengths = np.linalg.norm(found, axis=1)
+    met = lengths > 0
+    vectors = np.random.default_rng(seed).normal(0, SPREAD, (words, dimensions)).astype(np.float32)
+    vectors[met] = 0  # a small vocabulary has fewer singular vectors than dimensions
+    vectors[met, : found.shape[1]] = found[met] * (SPREAD * np.sqrt(dimensions) / lengths[met, None])
     vectors[0] = 0
     return vectors
 
@@ -88,13 +88,12 @@ def cooccurrences(tokens: TokenStore, words: int, window: int, most_pairs: int =
                 kept = pairs % words < contexts
                 pairs, weights = pairs[kept], weights[kept]
             bar.advance(stop - start)
-    rarer, commoner = np.divmod(pairs, max(words, 1))
-    indptr = np.zeros(words + 1, np.int64)
-    np.cumsum(np.bincount(rarer, minlength=words), out=indptr[1:])
+    indptr = np.searchsorted(pairs, np.arange(words + 1) * words)
+    commoner = (pairs % words).astype(np.int32)
+    del pairs  # the largest array; the sum below needs the room
     lower = make_csr(weights, commoner, indptr, (words, words))
-    # Each word is a context of the other; one that stands beside itself is so twice.
-    both: Csr = (lower + lower.T.tocsr())[:, :contexts]
-    return both
+    both: Csr = lower + lower.T.tocsr()  # each word is a context of the other; one beside itself is so twice
+    return both if contexts == words else both[:, :contexts]
 
 
 def ppmi(counts: Csr, shift: float = 1.0) -> Csr:
@@ -108,7 +107,7 @@ def ppmi(counts: Csr, shift: float = 1.0) -> Csr:
     """
     of_words = counts.sum(axis=1, dtype=np.float64)
     of_contexts = counts.sum(axis=0, dtype=np.float64) ** SMOOTHING
-    with np.errstate(divide="ignore"):  # words that never occur have no entry either
+    with np.errstate(divide="ignore", invalid="ignore"):  # words that never occur have no entry either
         log_words = np.log(of_words).astype(np.float32)
         log_contexts = (np.log(of_contexts) - np.log(of_contexts.sum())).astype(np.float32)
     data = np.log(counts.data)
@@ -135,10 +134,12 @@ def truncated_svd(matrix: Csr, rank: int, seed: int) -> tuple[Floats, Floats]:
     across = np.random.default_rng(seed).standard_normal((matrix.shape[1], width), np.float32)  # (columns, width)
     with progress("making word vectors", 2 * ROUNDS + 2) as bar:
         for _ in range(ROUNDS + 1):
-            down = _orthonormal(matrix @ across)  # (rows, width)
+            # Without this all columns would turn towards the first singular vector.
+            down = _orthonormal(matrix @ _orthonormal(across))  # (rows, width)
             bar.advance()
-            across = matrix.T @ down  # not made orthonormal here: it is what the matrix does to the subspace
+            across = matrix.T @ down
             bar.advance()
+    # Within the subspace the matrix is across.T.
     squares, axes = _axes(across)
     left, singular = down @ axes[:, :rank], np.sqrt(squares[:rank])
     # A singular vector may as well point the other way; let its largest entry be positive.
@@ -160,7 +161,7 @@ def _axes(block: Floats) -> tuple[Floats, Floats]:
 def _orthonormal(block: Floats) -> Floats:
     """A basis of the space that the columns span."""
     squares, axes = _axes(block)
-    return block @ (axes / np.sqrt(squares))
+    return block @ (axes / np.sqrt(squares)).astype(np.float32)
 
 
 def fill_missing(table: Floats, known: NDArray[np.bool_], learned: Floats) -> Floats:

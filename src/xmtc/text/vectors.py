@@ -40,6 +40,15 @@ class WordVectors:
         table[0] = 0
         return table
 
+    def known(self, words: list[str]) -> NDArray[np.bool_]:
+        """Which rows of `table` come from here; row 0 never does.
+
+        >>> WordVectors(Strings.of(["cat"]), np.ones((1, 2), np.float32)).known(["<pad>", "cat", "dog"]).tolist()
+        [False, True, False]
+        """
+        own = set(self.words)
+        return np.array([row > 0 and word in own for row, word in enumerate(words)], np.bool_)
+
 
 def read_vectors(path: str | Path, only: Container[str] | None = None) -> WordVectors:
     """Read word vectors; `only` keeps just these words, so that a small vocabulary needs little memory.

@@ -1,0 +1,168 @@
+"""Our AttentionXML side by side with LibMultiLabel's: the same documents, vectors and sizes, 2 threads, in one run.
+
+    python benchmarks/attentionxml.py [--data DIR] [--corpus debtags] [--documents 4000] [--epochs 3] [--json FILE]
+
+Both train on the first --documents of the training file, without validation documents, for the same number of epochs
+on each of two levels (clusters of 8 labels at the most, then labels), and tag all test documents. Each has a process
+of its own, one after the other, and trains and answers on a few documents first. LibMultiLabel is installed on first
+use into --venvs. Its words are runs of letters and digits without those that are numbers; ours keep numbers.
+
+* train: from documents in memory to a model in memory, clustering of labels included. For us that includes finding the
+  words of the texts and reading the word vectors; for LibMultiLabel that is "prepare", which is not counted.
+* predict: all test documents in one call, as texts for us, as lists of words for LibMultiLabel
+* documents per second: in training documents x epochs, for both levels together
+* peak: the largest memory of the whole process
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from linear import BUSY, METRICS, THREADS, VENVS, Row, busy_cores, metrics_of, names
+from peers.environments import Problem, output_of, python_of
+from timing import arguments, corpus
+from xmtc.corpus.corpus import Corpus
+
+OURS, PEER = "xmtc", "libmultilabel-nn"
+SPEEDS = ("train docs/s", "predict docs/s")
+COSTS = ("train s", "predict s", "prepare s", "peak MB")
+WARM_UP = 40  # documents
+
+
+def our_settings(job: dict[str, Any], vectors: Path) -> dict[str, Any]:
+    """What `xmtc.make("attentionxml", ...)` is given; `peers/libmultilabel_nn.py` has the same for LibMultiLabel."""
+    return {
+        "tree": "tree",
+        "levels": 1,
+        "arity": 2,
+        "max_leaf": job["max_leaf"],
+        "candidates": job["candidates"],
+        "hidden": job["hidden"],
+        "layers": job["layers"],
+        "words": {"vectors": str(vectors), "max_tokens": job["max_tokens"]},
+        "training": {"epochs": job["epochs"], "batch": job["batch"], "valid_documents": 0},
+    }
+
+
+def write_job(train: Corpus, test: Corpus, folder: Path, options: argparse.Namespace) -> None:
+    """The files of the runners in `benchmarks/peers/`."""
+    vectors = folder / "vectors.txt"
+    opened = gzip.open if options.vectors.suffix == ".gz" else open
+    with opened(options.vectors, "rb") as packed, open(vectors, "wb") as unpacked:  # LibMultiLabel cannot read gzip
+        shutil.copyfileobj(packed, unpacked)
+    for part, name in ((train, "train.txt"), (test.with_labels(train.labels), "test.txt")):
+        assert part.texts is not None
+        with open(folder / name, "w", encoding="utf-8") as file:
+            for row, text in enumerate(part.texts):
+                # With a letter before them, so that nobody takes them for numbers.
+                ids = part.targets.indices[part.targets.indptr[row] : part.targets.indptr[row + 1]]
+                file.write(" ".join(f"L{label}" for label in ids) + "\t" + " ".join(text.split()) + "\n")
+    job: dict[str, Any] = {
+        "data": str(options.data.resolve()),
+        "documents": len(train),
+        "warm_up": WARM_UP,
+        "max_leaf": 8,
+        "layers": [256],
+        "max_tokens": 500,
+        **{key: getattr(options, key) for key in ("corpus", "epochs", "batch", "hidden", "candidates")},
+    }
+    (folder / "job.json").write_text(json.dumps({**job, "ours": our_settings(job, vectors)}))
+
+
+def costs_of(tool: str, job: Path, out: Path, options: argparse.Namespace) -> Row:
+    """Run a tool; its answers are then in `out`."""
+    python, module = (
+        (sys.executable, "ours_nn") if tool == OURS else (python_of(tool, options.venvs), "libmultilabel_nn")
+    )
+    busy = busy_cores()
+    if busy > BUSY:
+        print(f"{tool}: {busy:.1f} cores have other work, so that its times may be too long", file=sys.stderr)
+    out.mkdir()
+    settings = {"cwd": Path(__file__).parent, "env": {**os.environ, **THREADS}, "timeout": options.limit}
+    printed = output_of([str(python), "-m", f"peers.{module}", str(job), str(out)], **settings)
+    return {"prepare s": 0.0, **json.loads(printed.splitlines()[-1]), "busy cores": busy}
+
+
+def compare(options: argparse.Namespace) -> dict[str, Row]:
+    train, test = corpus(options.data, options.corpus)
+    train = train[: options.documents]
+    options.documents = len(train)
+    rows: dict[str, Row] = {}
+    with tempfile.TemporaryDirectory(prefix="xmtc-attentionxml-") as temporary:
+        job = Path(temporary) / "job"
+        job.mkdir()
+        write_job(train, test, job, options)
+        for tool in options.tools:
+            print(f"{options.corpus}: {tool}", file=sys.stderr)
+            out = Path(temporary) / tool
+            try:
+                costs = costs_of(tool, job, out, options)
+            except Problem as problem:
+                rows[tool] = {"problem": str(problem)}
+                continue
+            speeds = len(train) * options.epochs / costs["train s"], len(test) / costs["predict s"]
+            rows[tool] = {
+                **metrics_of(out / "answers.npz", train, test), **dict(zip(SPEEDS, speeds, strict=True)), **costs
+            }  # fmt: skip
+    return rows
+
+
+def promises(rows: dict[str, Row]) -> Iterator[tuple[str, float, float]]:
+    """(what, value, the least that it may be), if both tools were measured."""
+    good = {tool: row for tool, row in rows.items() if "problem" not in row}
+    if OURS in good and PEER in good:
+        ours, peer = good[OURS], good[PEER]
+        for speed, least in zip(SPEEDS, (3.0, 5.0), strict=True):
+            yield f"{speed}, {OURS} / {PEER}", ours[speed] / peer[speed], least
+        yield f"P@5, {OURS} - {PEER}", ours["P@5"] - peer["P@5"], 0.0
+
+
+def show(rows: dict[str, Row], options: argparse.Namespace) -> None:
+    """A Markdown table, and the promises."""
+    width = max(map(len, rows))
+    columns = {column: max(6, len(column)) for column in (*METRICS, *SPEEDS, *COSTS)}
+    print(f"\n{options.corpus}, {options.documents} training documents, {options.epochs} epochs, 2 threads\n")
+    print(f"| {'tool':<{width}} | " + " | ".join(column.rjust(size) for column, size in columns.items()) + " |")
+    print("|".join(["", "-" * (width + 2), *("-" * (size + 1) + ":" for size in columns.values()), ""]))
+    for tool, row in rows.items():
+        cells = [f"{row[column]:{size}.2f}" for column, size in columns.items() if "problem" not in row]
+        print(f"| {tool:<{width}} | " + " | ".join(cells or [row["problem"]]) + " |")
+    print()
+    for what, value, least in promises(rows):
+        verdict = "kept" if value >= least else "NOT KEPT"
+        print(f"* {what}: {value:.2f} (at least {least:g} is promised: {verdict})")
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--corpus", choices=["debtags", "tibkat"], default="debtags")
+    parser.add_argument("--documents", type=int, default=4000, help="to train on (4000)")
+    parser.add_argument("--epochs", type=int, default=3, help="on each level (3)")
+    parser.add_argument("--batch", type=int, default=40, help="documents of a training step (40)")
+    parser.add_argument("--hidden", type=int, default=256, help="of the LSTM, in each direction (256)")
+    parser.add_argument("--candidates", type=int, default=16, help="clusters whose labels are looked at (16)")
+    parser.add_argument("--vectors", type=Path, help="word vectors in GloVe's text format (DATA/vectors/glove...)")
+    parser.add_argument("--tools", type=names, default=[OURS, PEER], help=f"{OURS},{PEER}")
+    parser.add_argument("--venvs", type=Path, default=VENVS, help=f"folder of the peers' environments ({VENVS})")
+    parser.add_argument("--limit", type=float, default=3600, help="seconds after which a tool is given up (3600)")
+    parser.add_argument("--json", type=Path, help="write everything to this file too")
+    options = parser.parse_args()
+    options.vectors = options.vectors or options.data / "vectors" / "glove.100d.txt.gz"
+    rows = compare(options)
+    show(rows, options)
+    if options.json:
+        found = {"tools": rows, "promises": [list(promise) for promise in promises(rows)]}
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
