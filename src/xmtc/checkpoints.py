@@ -29,9 +29,7 @@ class Checkpoints:
     ([1.0, 1.0], None)
     """
 
-    def __init__(
-        self, folder: str | Path | None, run: Mapping[str, Any], log_folder: str | Path | None = None
-    ) -> None:
+    def __init__(self, folder: str | Path | None, run: Mapping[str, Any], log_folder: str | Path | None = None) -> None:
         self.folder = Path(folder) if folder is not None else None
         self.log_folder = Path(log_folder) if log_folder is not None else None
         self._run = json.loads(json.dumps(run))

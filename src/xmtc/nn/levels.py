@@ -34,7 +34,7 @@ class Documents:
 
 @dataclass(frozen=True)
 class Beam:
-    """For each document the nodes of a level that are followed, -1 where there are fewer, and their log-probabilities."""
+    """For each document the nodes of a level that are followed, -1 where there are fewer, and log-probabilities."""
 
     nodes: NDArray[np.int32]
     scores: NDArray[np.float32]
@@ -135,7 +135,7 @@ class LevelLearner:
         return float(np.mean(found))
 
     def candidates(self, documents: Ints, rng: np.random.Generator) -> tuple[Ints, NDArray[np.float32]]:
-        """(candidates, whether they are right), each (documents, width): children of followed nodes, filled up at random.
+        """(candidates, whether they are right), each (documents, width): children of followed nodes, then random ones.
 
         A child that is drawn at random may be a right one; its target says so.
         """

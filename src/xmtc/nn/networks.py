@@ -1,4 +1,4 @@
-"""The network of AttentionXML: word vectors, BiLSTM, and an attention for each label (or the maximum over the words)."""
+"""The network of AttentionXML: word vectors, BiLSTM, and an attention for each label (or the maximum over words)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from torch import Tensor, nn
 
 from xmtc.nn.attention import LabelAttention
 from xmtc.nn.layers import BiLstm, WordEmbedding, as_tensor, dropped
+from xmtc.nn.packing import PackedRows, packed
 from xmtc.nn.pooling import MaxPooling
+
+MANY = 16  # documents; torch's own LSTM is faster for fewer
 
 
 class TextNetwork(nn.Module):
@@ -30,7 +33,7 @@ class TextNetwork(nn.Module):
         cls, table: NDArray[np.float32], labels: int, *, hidden: int, layers: Sequence[int], word_dropout: float,
         dropout: float, frozen: bool, sparse: bool, bottleneck: int | None, seed: int,
     ) -> TextNetwork:  # fmt: skip
-        """A new network that begins with these word vectors; with a `bottleneck` it takes the maximum over the words."""
+        """A new network that begins with these word vectors; with a `bottleneck` it has the maximum over words."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             head: LabelAttention | MaxPooling
@@ -50,6 +53,8 @@ class TextNetwork(nn.Module):
 
     def hidden(self, ids: Tensor, lengths: Tensor, draws: np.random.Generator | None = None) -> Tensor:
         """What the BiLSTM makes of the words, (documents, tokens, 2 * hidden)."""
+        if torch.is_inference_mode_enabled() and len(ids) >= MANY:
+            return self.encoder.read(self.words.words.weight, ids, lengths)
         return dropped(self.encoder(self.words(ids, draws), lengths), self.dropout, draws)
 
     def looks(self, ids: Tensor, lengths: Tensor, label: int) -> Tensor:
@@ -69,11 +74,18 @@ class TextNetwork(nn.Module):
         self.head.expect(share)
 
     def to_arrays(self, label_table: str = "float32") -> dict[str, NDArray[Any]]:
-        """All weights by name, for storage."""
-        return {name: weight.detach().numpy() for name, weight in self.state_dict().items()}
+        """All weights by name, for storage; the labels' rows as "float32", "float16" or "int8"."""
+        arrays = {name: weight.detach().numpy() for name, weight in self.state_dict().items()}
+        if label_table != "float32" and "head.rows.weight" in arrays:
+            arrays |= {
+                f"head.rows.{key}": part for key, part in packed(arrays.pop("head.rows.weight"), label_table).items()
+            }
+        return arrays
 
     def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `to_arrays`; the arrays are used in place. ValueError if they do not fit."""
+        if "head.rows.values" in arrays and isinstance(self.head, LabelAttention):
+            self.head.rows = PackedRows(as_tensor(arrays["head.rows.values"]), as_tensor(arrays["head.rows.scales"]))
         try:
             self.load_state_dict({name: as_tensor(array) for name, array in arrays.items()}, assign=True)
         except RuntimeError as error:

@@ -32,9 +32,9 @@ class WordSettings(BaseModel):
 class TrainingSettings(BaseModel):
     """How a network is trained. Lists have an entry for each level of a tree; the last one holds for all below.
 
-    Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and training
-    ends after `patience` evaluations without a better one. From epoch `average_from` on (stochastic weight averaging; 0
-    is the first epoch, null never) it is the mean of the weights at these moments that is judged and kept.
+    Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and
+    training ends after `patience` evaluations without a better one. From epoch `average_from` on (stochastic weight
+    averaging; 0 is the first epoch, null never) the mean of the weights at these moments is judged and kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)

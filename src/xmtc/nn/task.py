@@ -35,8 +35,12 @@ Arrays = dict[str, NDArray[Any]]
 class Learner(Protocol):
     """What a method brings: its network, its documents, a loss and a way to say how good it is."""
 
-    network: nn.Module
     lengths: Ints  # tokens of each training document
+
+    @property
+    def network(self) -> nn.Module:
+        """What is trained."""
+        ...
 
     def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
         """The mean loss of some training documents; dropout and other chance from `draws`."""
@@ -251,7 +255,7 @@ class Task(LightningModule):
 
 
 def train(learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str) -> None:
-    """Train a learner's network and leave the best weights in it; what `checkpoints` has under the name is not redone."""
+    """Train a learner's network and leave the best weights in it; what `checkpoints` has is not done again."""
     done = checkpoints.get(name)
     if done is None:
         with ExitStack() as stack:

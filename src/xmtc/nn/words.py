@@ -30,9 +30,7 @@ def words_of(
     return tokenizer, tokens, word_table(settings, tokenizer, tokens, seed)
 
 
-def word_table(
-    settings: WordSettings, tokenizer: WordTokenizer, tokens: TokenStore, seed: int
-) -> NDArray[np.float32]:
+def word_table(settings: WordSettings, tokenizer: WordTokenizer, tokens: TokenStore, seed: int) -> NDArray[np.float32]:
     """A vector for each word, row 0 (padding) zero: from a file, learned on the documents, or random."""
     rng = np.random.default_rng(derived_seed(seed, 17))
     if settings.vectors == RANDOM:

@@ -39,13 +39,21 @@ def beam_search(
     scores = np.full((documents, k), -np.inf, np.float32)
     for depth, level in enumerate(tree.levels):
         keep = k if depth == tree.depth - 1 else beam
-        ids, scores = descend(level, score(depth, rows, nodes), rows, nodes, so_far * np.float32(discount), documents, keep)
+        ids, scores = descend(
+            level, score(depth, rows, nodes), rows, nodes, so_far * np.float32(discount), documents, keep
+        )
         rows, nodes, so_far = pairs(ids, scores)
     return ids, scores
 
 
 def descend(
-    level: Csr, values: NDArray[np.float32], rows: Ints, nodes: Ints, so_far: NDArray[np.float32], documents: int, keep: int
+    level: Csr,
+    values: NDArray[np.float32],
+    rows: Ints,
+    nodes: Ints,
+    so_far: NDArray[np.float32],
+    documents: int,
+    keep: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """One step of the search: from pairs (document, node) to the `keep` best children of each document's nodes.
 
