@@ -7,10 +7,23 @@ import numpy as np
 from xmtc.corpus.corpus import Corpus
 
 #: Hyper-parameters that make a method quick on a small corpus, for those whose defaults are for large ones.
-QUICK: dict[str, dict[str, object]] = {"parabel": {"trees": 1}, "bonsai": {"trees": 1}}
+QUICK: dict[str, dict[str, object]] = {
+    "parabel": {"trees": 1},
+    "bonsai": {"trees": 1},
+    "attentionxml": {
+        "hidden": 16, "layers": [16], "dropout": 0.1,
+        "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
+        "training": {"epochs": 12, "batch": 12, "learning_rate": 0.03, "evaluate_every": 12, "average_from": 8},
+    },
+    "xml_cnn": {
+        "widths": [2, 3], "filters": 16, "chunks": 2, "bottleneck": 16, "dropout": 0.1,
+        "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100},
+        "training": {"epochs": 12, "batch": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
+    },
+}  # fmt: skip
 
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
-FEWER_DOCUMENTS = {"dismec": 1_000}
+FEWER_DOCUMENTS = {"dismec": 1_000, "attentionxml": 1_000, "xml_cnn": 1_000}
 
 TOPICS = {
     "sea": "ship sail wave harbour anchor tide captain deck",

@@ -33,6 +33,9 @@ def train(
     ] = None,
     tune: Annotated[bool, typer.Option("--tune", help="Choose a threshold for each label, by the same.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with (or keep) what an earlier run left.")] = False,
+    log: Annotated[
+        str | None, typer.Option(help="Folder for the curves of neural methods, to be shown by TensorBoard.")
+    ] = None,
     reading: Reading = Reading(),
 ) -> None:
     """Train a model on a corpus.
@@ -61,7 +64,7 @@ def train(
     pieces = Path(out).absolute().with_name(f".{Path(out).name}.checkpoints")
     if not resume:
         shutil.rmtree(pieces, ignore_errors=True)
-    made.fit(documents, held_out, pieces)
+    made.fit(documents, held_out, pieces, log)
     about: dict[str, Any] = {}
     if held_out is not None:
         from xmtc.evaluation.evaluate import evaluate

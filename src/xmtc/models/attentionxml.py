@@ -32,7 +32,6 @@ from pydantic import Field, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
-from xmtc.corpus.sparse import with_columns
 from xmtc.errors import ConfigError
 from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed
 from xmtc.labelspace.vectors import label_vectors
@@ -136,8 +135,11 @@ class AttentionXml(Model):
         return 20 * rows + corpus.texts.nbytes + clustering + 4 * min(batch, 2**31) + (100 << 20)
 
     def _shape(self, corpus: Corpus) -> TreeShape:
+        return self._shape_for(int(np.count_nonzero(corpus.label_counts)))
+
+    def _shape_for(self, labels: int) -> TreeShape:
+        """Flat or which tree, for so many labels with documents."""
         config = self.config
-        labels = int(np.count_nonzero(corpus.label_counts))
         lstm = 16 * config.hidden * (config.words.dimensions + config.hidden)
         affordable = int(FLAT_WORTH * lstm / (2 * (2 * config.hidden + config.layers[0])))
         if config.pooling == "max" and config.tree == "tree":
@@ -157,24 +159,11 @@ class AttentionXml(Model):
         return TreeShape(levels, arity, max_leaf, candidates, reason)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.nn.levels import Documents
-        from xmtc.nn.validation import validation_rows
-        from xmtc.nn.words import words_of
+        from xmtc.nn.validation import prepared
 
-        assert corpus.texts is not None
         config, shape = self.config, self._shape(corpus)
         print(f"attentionxml: {shape.reason}", file=sys.stderr)
-        self.tokenizer_, tokens, table = words_of(config.words, corpus.texts, config.seed)
-        train, held_out = validation_rows(len(corpus), valid, config.training.valid_documents, config.seed)
-        if valid is None:
-            checked = Documents(tokens.take(held_out), take_rows(corpus.targets, held_out))
-        else:
-            texts = valid[held_out].texts
-            assert texts is not None
-            # Labels that only these documents have come after all others, and cannot be found.
-            targets = with_columns(take_rows(valid.targets, held_out), len(corpus.labels))
-            checked = Documents(self.tokenizer_.encode(texts, config.words.max_tokens), targets)
-        learned = Documents(tokens.take(train), take_rows(corpus.targets, train))
+        self.tokenizer_, table, learned, checked = prepared(corpus, valid, config.words, config.training, config.seed)
         self.members_, self.candidates_ = [], shape.candidates
         for at, tree in enumerate(self._label_trees(corpus, shape)):
             networks = self._train_tree(tree, table, learned, checked, shape.candidates, at, checkpoints)
@@ -336,19 +325,12 @@ class AttentionXml(Model):
             self.members_.append(Member(tree, networks))
 
     def _load_network(self, folder: FolderReader, name: str, labels: int, sparse: bool) -> TextNetwork:
-        import torch
+        from xmtc.nn.weights import Arrays, read_network
 
-        with folder.building(name):
-            arrays = folder.arrays(name)
-            with torch.device("meta"):
-                table = np.empty((len(self.tokenizer_), arrays["words.words.weight"].shape[-1]), np.float32)
-                network = self._network(table, labels, sparse, 0)
-            network.load_arrays(arrays)
+        def made(arrays: Arrays) -> TextNetwork:
+            table = arrays["words.words.weight"]
+            if table.ndim != 2 or len(table) != len(self.tokenizer_):
+                raise ValueError(f"a table of the shape {table.shape} for {len(self.tokenizer_)} words")
+            return self._network(np.empty(table.shape, np.float32), labels, sparse, 0).with_rows_like(arrays)
 
-        def check() -> None:
-            with folder.building(name):
-                if not all(np.isfinite(array).all() for array in arrays.values()):
-                    raise ValueError("it has numbers that are not finite")
-
-        folder.check(f"{name}.safetensors", check)
-        return network
+        return read_network(folder, name, made)

@@ -19,6 +19,7 @@ CATALOGUE = {
     "bonsai": "xmtc.models.bonsai:Bonsai",
     "dismec": "xmtc.models.dismec:Dismec",
     "attentionxml": "xmtc.models.attentionxml:AttentionXml",
+    "xml_cnn": "xmtc.models.xml_cnn:XmlCnn",
 }
 
 

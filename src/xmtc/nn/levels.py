@@ -7,19 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batches import Ints, by_length, padded
-from xmtc.nn.networks import TextNetwork
 from xmtc.nn.threads import Cores
 from xmtc.progress import progress
 from xmtc.search.beam import children_of, descend, pairs
 from xmtc.text.tokens import TokenStore
 
-TOGETHER = 64  # documents scored at a time
+TOGETHER = 64  # documents scored at a time, fewer where each has very many scores
+MOST_SCORES = 4_000_000
 JUDGED_AT = 5
 SAMPLED_FOR_SHARE = 10_000
 
@@ -70,7 +70,7 @@ class Beam:
 
 
 def children_scores(
-    network: TextNetwork, level: Csr, first: bool, tokens: TokenStore, documents: Ints, rows: Ints, nodes: Ints
+    network: nn.Module, level: Csr, first: bool, tokens: TokenStore, documents: Ints, rows: Ints, nodes: Ints
 ) -> NDArray[np.float32]:
     """Log-probabilities of the children of nodes[i] for documents[rows[i]], one after the other; sorted by row."""
     with torch.inference_mode():
@@ -90,7 +90,7 @@ def children_scores(
 
 
 def step_down(
-    network: TextNetwork, level: Csr, first: bool, tokens: TokenStore, above: Beam, width: int, cores: Cores,
+    network: nn.Module, level: Csr, first: bool, tokens: TokenStore, above: Beam, width: int, cores: Cores,
     name: str = "tagging",
 ) -> Beam:  # fmt: skip
     """The `width` best children of the nodes that each document has reached."""
@@ -101,7 +101,8 @@ def step_down(
         values = children_scores(network, level, first, tokens, documents, rows, nodes)
         return descend(level, values, rows, nodes, so_far, len(documents), width)
 
-    batches = by_length(tokens.lengths, TOGETHER)
+    scored = level.shape[1] if first else 1
+    batches = by_length(tokens.lengths, max(1, min(TOGETHER, MOST_SCORES // scored)))
     with progress(name, len(batches)) as bar:
         for documents, (ids, scores) in zip(batches, cores.map(work, batches), strict=True):
             result.nodes[documents], result.scores[documents] = ids, scores
@@ -116,7 +117,7 @@ class LevelLearner:
     """
 
     def __init__(
-        self, network: TextNetwork, level: Csr, first: bool, train: Documents, beam: Beam, valid: Documents,
+        self, network: nn.Module, level: Csr, first: bool, train: Documents, beam: Beam, valid: Documents,
         valid_beam: Beam,
     ) -> None:  # fmt: skip
         self.network, self.level, self.first = network, level, first

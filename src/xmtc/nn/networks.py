@@ -14,6 +14,7 @@ from xmtc.nn.attention import LabelAttention
 from xmtc.nn.layers import BiLstm, WordEmbedding, as_tensor, dropped
 from xmtc.nn.packing import PackedRows, packed
 from xmtc.nn.pooling import MaxPooling
+from xmtc.nn.weights import weights_of
 
 MANY = 16  # documents; torch's own LSTM is faster for fewer
 
@@ -75,18 +76,17 @@ class TextNetwork(nn.Module):
 
     def to_arrays(self, label_table: str = "float32") -> dict[str, NDArray[Any]]:
         """All weights by name, for storage; the labels' rows as "float32", "float16" or "int8"."""
-        arrays = {name: weight.detach().numpy() for name, weight in self.state_dict().items()}
+        arrays = weights_of(self)
         if label_table != "float32" and "head.rows.weight" in arrays:
-            arrays |= {
-                f"head.rows.{key}": part for key, part in packed(arrays.pop("head.rows.weight"), label_table).items()
-            }
+            rows = packed(arrays.pop("head.rows.weight"), label_table)
+            arrays |= {f"head.rows.{key}": part for key, part in rows.items()}
         return arrays
 
-    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of `to_arrays`; the arrays are used in place. ValueError if they do not fit."""
+    def with_rows_like(self, arrays: Mapping[str, NDArray[Any]]) -> TextNetwork:
+        """This network, prepared for the labels' rows as `to_arrays` gave them."""
         if "head.rows.values" in arrays and isinstance(self.head, LabelAttention):
-            self.head.rows = PackedRows(as_tensor(arrays["head.rows.values"]), as_tensor(arrays["head.rows.scales"]))
-        try:
-            self.load_state_dict({name: as_tensor(array) for name, array in arrays.items()}, assign=True)
-        except RuntimeError as error:
-            raise ValueError(str(error).splitlines()[-1].strip()) from error
+            values, scales = (as_tensor(arrays[f"head.rows.{key}"]) for key in ("values", "scales"))
+            if tuple(values.shape) != (self.head.rows.num_embeddings, self.head.rows.embedding_dim):
+                raise ValueError(f"labels' rows of the shape {tuple(values.shape)}")
+            self.head.rows = PackedRows(values, scales)
+        return self

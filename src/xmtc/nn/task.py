@@ -30,6 +30,7 @@ from xmtc.nn.threads import Cores, cores_at_work
 from xmtc.progress import Progress
 
 Arrays = dict[str, NDArray[Any]]
+SMALLEST_PART = 500  # tokens; handing less to another thread takes longer than doing it
 
 
 class Learner(Protocol):
@@ -147,7 +148,8 @@ class Task(LightningModule):
     def _share_out(self, batch: Ints, seeds: Sequence[int], share: float) -> float:
         """Gradients of a batch, each core doing a part of it; returns the loss."""
         weights = list(self.weights.values())
-        parts = [part for at in range(self._cores.count) if len(part := batch[at :: self._cores.count])]
+        count = min(self._cores.count, len(batch), max(1, int(self.learner.lengths[batch].sum()) // SMALLEST_PART))
+        parts = [batch[at::count] for at in range(count)]
 
         def work(at: int) -> tuple[float, tuple[Tensor, ...]]:
             loss = self.learner.loss(parts[at], chance(seeds[at]))
@@ -155,7 +157,8 @@ class Task(LightningModule):
             return loss.item(), torch.autograd.grad(loss * share, weights)
 
         total = 0.0
-        for loss, gradients in self._cores.map(work, range(len(parts))):
+        results = self._cores.map(work, range(count)) if count > 1 else map(work, range(1))
+        for loss, gradients in results:
             total += loss
             for weight, gradient in zip(weights, gradients, strict=True):
                 weight.grad = gradient if weight.grad is None else weight.grad + gradient

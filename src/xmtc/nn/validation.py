@@ -1,12 +1,18 @@
-"""Which documents a network is checked with while it is trained."""
+"""Which documents a network learns from, and which it is checked with while it is trained."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.corpus import Corpus, take_rows
+from xmtc.corpus.sparse import with_columns
 from xmtc.labelspace.tree import derived_seed
 from xmtc.nn.batches import Ints
+from xmtc.nn.levels import Documents
+from xmtc.nn.settings import TrainingSettings, WordSettings
+from xmtc.nn.words import words_of
+from xmtc.text.tokenizer import WordTokenizer
 
 FEWEST = 10  # with fewer documents a choice would be chance
 
@@ -29,3 +35,27 @@ def validation_rows(documents: int, valid: Corpus | None, most: int, seed: int) 
         return np.arange(documents), np.zeros(0, np.int64)
     order = rng.permutation(documents)
     return np.sort(order[count:]), np.sort(order[:count])
+
+
+def prepared(
+    corpus: Corpus, valid: Corpus | None, words: WordSettings, training: TrainingSettings, seed: int
+) -> tuple[WordTokenizer, NDArray[np.float32], Documents, Documents]:
+    """(vocabulary, a vector for each word, documents to learn from, documents to check with).
+
+    >>> corpus = Corpus.of(["red apple", "blue sky"] * 60, [["fruit"], ["weather"]] * 60)
+    >>> _, table, train, check = prepared(corpus, None, WordSettings(vectors="random"), TrainingSettings(), seed=0)
+    >>> table.shape, len(train.tokens), len(check.tokens)
+    ((6, 100), 108, 12)
+    """
+    assert corpus.texts is not None
+    tokenizer, tokens, table = words_of(words, corpus.texts, seed)
+    rows, held_out = validation_rows(len(corpus), valid, training.valid_documents, seed)
+    if valid is None:
+        checked = Documents(tokens.take(held_out), take_rows(corpus.targets, held_out))
+    else:
+        texts = valid[held_out].texts
+        assert texts is not None
+        # Labels that only these documents have come after all others, and cannot be found.
+        targets = with_columns(take_rows(valid.targets, held_out), len(corpus.labels))
+        checked = Documents(tokenizer.encode(texts, words.max_tokens), targets)
+    return tokenizer, table, Documents(tokens.take(rows), take_rows(corpus.targets, rows)), checked

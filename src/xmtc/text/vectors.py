@@ -59,7 +59,7 @@ def read_vectors(path: str | Path, only: Container[str] | None = None) -> WordVe
     source = Source(path)
     if source.suffix == ".npy":
         return _read_npy(Path(path), only)
-    entries = _binary_entries(source) if source.suffix == ".bin" else _text_entries(source)
+    entries = _binary_entries(source) if source.suffix == ".bin" else _text_entries(source, only)
     words, rows = StringsBuilder(), []
     for word, row in track(entries, f"reading {Path(path).name}"):
         if only is None or word in only:
@@ -70,7 +70,7 @@ def read_vectors(path: str | Path, only: Container[str] | None = None) -> WordVe
     return WordVectors(words.build(), np.stack(rows))
 
 
-def _text_entries(source: Source) -> Iterator[Entry]:
+def _text_entries(source: Source, only: Container[str] | None) -> Iterator[Entry]:
     dimensions = 0
     for number, line in source.lines():
         parts = line.rstrip().split(b" ")
@@ -80,6 +80,8 @@ def _text_entries(source: Source) -> Iterator[Entry]:
         dimensions = dimensions or len(parts) - 1
         # Some GloVe "words" hold spaces, so the numbers are taken from the right.
         word = b" ".join(parts[:-dimensions])
+        if only is not None and word and word.decode("utf-8", "replace") not in only:
+            continue  # turning text into numbers takes most of the time
         try:
             row = np.array(parts[-dimensions:], np.bytes_).astype(np.float32)
         except ValueError as error:

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from contract_corpus import QUICK, small_corpus
+
+from xmtc.corpus.corpus import Corpus
+from xmtc.errors import BadModelFolder, ConfigError, OutOfMemory
+from xmtc.models import base
+from xmtc.models.attentionxml import AttentionXml
+from xmtc.models.catalogue import load
+from xmtc.predictions import Predictions
+
+SMALL: dict[str, Any] = QUICK["attentionxml"]
+TREE: dict[str, Any] = {"tree": "tree", "levels": 1, "arity": 2, "max_leaf": 2, "candidates": 2}
+DEEP: dict[str, Any] = {"tree": "tree", "levels": 2, "arity": 2, "max_leaf": 1, "candidates": 3}
+CHILD = Path(__file__).parent / "children" / "train_until_killed.py"
+
+
+def changed(**settings: Any) -> dict[str, Any]:
+    """The small settings with others, those of words and training taken one by one."""
+    groups = {key: {**SMALL.get(key, {}), **settings.pop(key, {})} for key in ("words", "training")}
+    return {**SMALL, **groups, **settings}
+
+
+def short(**settings: Any) -> dict[str, Any]:
+    """Settings for tests in which it does not matter how much was learned."""
+    return changed(training={"epochs": 2}, **settings)
+
+
+def share_right(model: AttentionXml, corpus: Corpus) -> float:
+    top = model.predict(corpus, k=1).ids[:, 0]
+    labelled = np.flatnonzero(np.diff(corpus.targets.indptr)).tolist()
+    return float(np.mean([top[row] in corpus.labels_of(row) for row in labelled]))
+
+
+def weights_of(model: AttentionXml) -> dict[str, np.ndarray[Any, Any]]:
+    return {
+        f"{at}.{depth}.{name}": array
+        for at, member in enumerate(model.members_)
+        for depth, network in enumerate(member.networks)
+        for name, array in network.to_arrays().items()
+    }
+
+
+def assert_same_weights(one: AttentionXml, two: AttentionXml) -> None:
+    a, b = weights_of(one), weights_of(two)
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [TREE, DEEP, {"pooling": "max"}, {"layers": (16, 8)}, {"words": {"vectors": "learn"}}, {"words": {"frozen": True}},
+     {"training": {"average_from": None}}, {"training": {"accumulate": 2, "clip": None}}],
+)  # fmt: skip
+def test_every_way_learns(settings: dict[str, Any]) -> None:
+    corpus = small_corpus()
+    assert share_right(AttentionXml(**changed(**settings)).fit(corpus), corpus) > 0.8
+
+
+def test_frozen_word_vectors_stay(tmp_path: Path) -> None:
+    corpus = small_corpus()
+    tables = [
+        weights_of(AttentionXml(**short(words={"frozen": frozen})).fit(corpus))["0.0.words.words.weight"]
+        for frozen in (True, False)
+    ]
+    start = AttentionXml(**changed(words={"frozen": True}, training={"epochs": 1})).fit(corpus)
+    np.testing.assert_array_equal(tables[0], weights_of(start)["0.0.words.words.weight"])
+    assert np.abs(tables[0] - tables[1]).max() > 0
+
+
+def test_each_level_begins_with_the_one_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[int, bool]] = []
+    from xmtc.nn import networks
+
+    real = networks.TextNetwork.begin_from
+
+    def begin(self: networks.TextNetwork, above: networks.TextNetwork) -> None:
+        rows = self.to_arrays()["head.rows.weight"].copy()
+        real(self, above)
+        mine, theirs = self.to_arrays(), above.to_arrays()
+        shared = [name for name in mine if name != "head.rows.weight"]
+        begun.append((len(shared), all(np.array_equal(mine[name], theirs[name]) for name in shared)))
+        np.testing.assert_array_equal(mine["head.rows.weight"], rows)
+
+    monkeypatch.setattr(networks.TextNetwork, "begin_from", begin)
+    AttentionXml(**short(**DEEP)).fit(small_corpus())
+    assert [same for _, same in begun] == [True, True]
+
+
+def test_trees_of_an_ensemble_differ_and_are_averaged() -> None:
+    corpus = small_corpus()
+    model = AttentionXml(**changed(trees=2, **TREE)).fit(corpus)
+    first, second = (member.tree.levels[-1].toarray() for member in model.members_)
+    assert not np.array_equal(first, second)
+    lists = model._lists(corpus, 3)
+    blended = Predictions.blend(lists, k=3)
+    top = model.predict(corpus, k=3)
+    np.testing.assert_array_equal(top.ids, blended.ids)
+    np.testing.assert_allclose(top.scores, blended.scores)
+
+
+def test_flat_ensemble_has_different_seeds() -> None:
+    one, two = AttentionXml(**short(trees=2)).fit(small_corpus()).members_
+    assert not np.array_equal(*(m.networks[0].to_arrays()["encoder.left.weight_hh_l0"] for m in (one, two)))
+
+
+def test_the_choice_of_the_tree_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    AttentionXml(**short()).fit(small_corpus())
+    assert "attentionxml: flat: 6 labels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("labels", "levels", "first_level"), [(400, 0, 400), (24_000, 1, 2048), (670_000, 2, 2048), (3_000_000, 2, 2048)]
+)
+def test_a_tree_follows_from_the_number_of_labels(labels: int, levels: int, first_level: int) -> None:
+    shape = AttentionXml()._shape_for(labels)
+    assert shape.levels == levels
+    if levels:
+        assert labels / shape.max_leaf / shape.arity ** (levels - 1) <= first_level
+        assert shape.candidates * shape.max_leaf >= 512
+        assert "tree" in shape.reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({**DEEP, "levels": 5}, "at most 3 levels"), ({"pooling": "max", "tree": "tree"}, "pooling='max'"),
+     ({**TREE, "arity": 3}, "power of 2")],
+)  # fmt: skip
+def test_trees_that_cannot_be(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        AttentionXml(**changed(**settings)).fit(small_corpus())
+
+
+def test_more_candidates_than_nodes() -> None:
+    corpus = small_corpus()
+    model = AttentionXml(**changed(**{**TREE, "candidates": 50})).fit(corpus)
+    assert (model.predict(corpus, k=6).ids >= 0).all(), "with all nodes followed every label is found"
+
+
+def test_probabilities_are_products_down_the_path() -> None:
+    corpus = small_corpus()
+    model = AttentionXml(**short(**{**DEEP, "candidates": 50})).fit(corpus)
+    import torch
+
+    from xmtc.nn.batches import padded
+
+    assert corpus.texts is not None
+    tokens = model.tokenizer_.encode(corpus.texts)
+    member, top = model.members_[0], model.predict(corpus[:4], k=6)
+    for row in range(4):
+        ids, lengths = padded(tokens, np.array([row]))
+        with torch.no_grad():
+            own = [torch.sigmoid(network(ids, lengths, torch.arange(level.shape[1])[None]))[0].numpy()
+                   for network, level in zip(member.networks, member.tree.levels, strict=True)]  # fmt: skip
+        expected = {}
+        for label in range(6):
+            chance, node = 1.0, label
+            for level, scores in zip(reversed(member.tree.levels), reversed(own), strict=True):
+                chance *= float(scores[node])
+                node = int(np.flatnonzero(level.toarray()[:, node])[0])
+            expected[label] = chance
+        for label, score in zip(top.ids[row].tolist(), top.scores[row].tolist(), strict=True):
+            assert score == pytest.approx(expected[label], rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("settings", [TREE, {"trees": 2}])
+def test_going_on_after_a_kill_gives_the_same_model(settings: dict[str, Any], tmp_path: Path) -> None:
+    chosen = changed(training={"epochs": 3, "evaluate_every": 4, "average_from": 1}, **settings)
+    whole = AttentionXml(**chosen).fit(small_corpus())
+    steps = 3 * -(-108 // chosen["training"]["batch"])
+    for at, moment in enumerate((0, 2, steps // 2, steps, steps + 3, 2 * steps - 1)):
+        folder = tmp_path / str(at)
+        run = subprocess.run([sys.executable, CHILD, folder, json.dumps(chosen), str(moment)], capture_output=True)
+        assert run.returncode == -9, run.stderr.decode()
+        resumed = AttentionXml(**chosen).fit(small_corpus(), checkpoints=folder)
+        assert_same_weights(whole, resumed)
+
+
+def test_checkpoints_of_other_settings_are_refused(tmp_path: Path) -> None:
+    AttentionXml(**short()).fit(small_corpus(), checkpoints=tmp_path / "pieces")
+    with pytest.raises(BadModelFolder, match="another run"):
+        AttentionXml(**short(hidden=8)).fit(small_corpus(), checkpoints=tmp_path / "pieces")
+
+
+@pytest.mark.parametrize(("kind", "bytes_a_number"), [("float16", 2), ("int8", 1)])
+@pytest.mark.parametrize("settings", [{}, TREE])
+def test_small_label_tables(kind: str, bytes_a_number: int, settings: dict[str, Any], tmp_path: Path) -> None:
+    corpus = small_corpus()
+    model = AttentionXml(**changed(label_table=kind, **settings)).fit(corpus)
+    model.save(tmp_path / "one")
+    load(tmp_path / "one").save(tmp_path / "two")
+    for name in ("one", "two"):
+        loaded = load(tmp_path / name)
+        assert isinstance(loaded, AttentionXml)
+        stored = loaded.members_[-1].networks[-1].to_arrays()["head.rows.values"]
+        assert stored.dtype.itemsize == bytes_a_number
+        np.testing.assert_allclose(loaded.predict(corpus).scores, model.predict(corpus).scores, atol=0.05)
+
+
+def test_validation_documents_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    from xmtc.nn import levels
+
+    seen: list[int] = []
+    real = levels.LevelLearner.quality
+
+    def quality(self: levels.LevelLearner, cores: Any) -> float | None:
+        seen.append(len(self.valid.tokens))
+        return real(self, cores)
+
+    monkeypatch.setattr(levels.LevelLearner, "quality", quality)
+    corpus, valid = small_corpus(), small_corpus(40, seed=3)
+    AttentionXml(**short()).fit(corpus, valid)
+    AttentionXml(**short()).fit(corpus)
+    assert set(seen) == {40, 12}
+
+
+def test_prediction_does_without_lightning(tmp_path: Path) -> None:
+    AttentionXml(**short()).fit(small_corpus()).save(tmp_path / "model")
+    program = "import sys, xmtc; xmtc.load(sys.argv[1]).predict(['ship']); assert 'lightning' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program, tmp_path / "model"], check=True)
+
+
+def test_explanation_says_where_it_looked() -> None:
+    model = AttentionXml(**changed(**TREE)).fit(small_corpus())
+    text = "Ship, sail; the HARBOUR! ship"
+    why = model.explain(text, "sea")
+    assert [text[start:end] for start, end, _ in why.spans] == ["Ship", "sail", "the", "HARBOUR", "ship"]
+    assert sum(share for *_, share in why.spans) == pytest.approx(1, abs=1e-5)
+    assert dict(why.words)["ship"] == pytest.approx(why.spans[0][2] + why.spans[4][2])
+    assert why.text == text
+
+
+def test_refuses_what_cannot_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = small_corpus()
+    assert (
+        AttentionXml(hidden=512).memory_needed(corpus) > AttentionXml(hidden=8, layers=(8,)).memory_needed(corpus) > 0
+    )
+    monkeypatch.setattr(base, "available_memory", lambda: 10)
+    with pytest.raises(OutOfMemory, match=r"needs about .* GiB of memory"):
+        AttentionXml().fit(corpus)
+
+
+def test_tensorboard_log(tmp_path: Path) -> None:
+    AttentionXml(**short(**TREE)).fit(small_corpus(), log=tmp_path / "log")
+    assert {folder.name for folder in (tmp_path / "log").iterdir()} == {"tree0-level0", "tree0-level1"}
+    assert list((tmp_path / "log" / "tree0-level1").glob("events.*"))

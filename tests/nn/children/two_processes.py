@@ -1,0 +1,32 @@
+"""Train the toy in one process, in two, and in two from where a run in one was killed; the weights go to stdout."""
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+from toy_learner import Killed, ToyLearner, short
+
+from xmtc.checkpoints import Checkpoints
+from xmtc.nn.task import train
+
+DOCUMENTS = 13  # in batches of 4: the last one has fewer documents than there are processes
+
+
+def trained(learner: ToyLearner, processes: int, checkpoints: Checkpoints) -> dict[str, list[object]]:
+    settings = short(processes=processes, epochs=4, average_from=1, evaluate_every=3)
+    train(learner, settings, 0, checkpoints, "toy")
+    return {name: weight.tolist() for name, weight in learner.weights().items()}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    folder = Path(sys.argv[1])
+    result = {"one": trained(ToyLearner(DOCUMENTS), 1, Checkpoints(None, {}))}
+    result["two"] = trained(ToyLearner(DOCUMENTS), 2, Checkpoints(None, {}, folder / "logs"))
+    kept = Checkpoints(folder / "pieces", {})
+    with suppress(Killed):
+        trained(ToyLearner(DOCUMENTS, killed_at=9), 1, kept)  # in the third epoch
+    result["resumed"] = trained(ToyLearner(DOCUMENTS), 2, kept)
+    print(json.dumps(result))

@@ -1,0 +1,107 @@
+"""The network as a whole: a seed makes it, a level hands it on, arrays store it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from xmtc.nn.layers import chance
+from xmtc.nn.networks import MANY, TextNetwork
+
+IDS, LENGTHS = torch.tensor([[3, 4, 5], [2, 0, 0]]), torch.tensor([3, 1])
+
+
+def made(labels: int = 6, **options: Any) -> TextNetwork:
+    table = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+    standard: dict[str, Any] = dict(
+        hidden=3, layers=[5], word_dropout=0.5, dropout=0.5, frozen=False, sparse=True, bottleneck=None, seed=1
+    )
+    return TextNetwork.made(table, labels, **standard | options)
+
+
+def same(one: TextNetwork, other: TextNetwork) -> list[str]:
+    others = other.state_dict()
+    return [
+        name for name, weight in one.state_dict().items()
+        if weight.shape == others[name].shape and torch.equal(weight, others[name])
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("bottleneck", [None, 4])
+def test_the_seed_makes_the_weights_and_leaves_torch_alone(bottleneck: int | None) -> None:
+    torch.manual_seed(5)
+    one = made(bottleneck=bottleneck)
+    drawn = torch.rand(1)
+    assert len(same(one, made(bottleneck=bottleneck))) == len(one.state_dict())
+    assert len(same(one, made(bottleneck=bottleneck, seed=2))) < len(one.state_dict())
+    torch.manual_seed(5)
+    assert torch.equal(drawn, torch.rand(1))
+
+
+def test_chance_comes_from_draws_alone() -> None:
+    network = made()
+    assert torch.equal(network(IDS, LENGTHS), network(IDS, LENGTHS))
+    assert torch.equal(network(IDS, LENGTHS, None, chance(0)), network(IDS, LENGTHS, None, chance(0)))
+    assert not torch.equal(network(IDS, LENGTHS, None, chance(0)), network(IDS, LENGTHS))
+
+
+def test_a_level_begins_with_all_but_the_labels_of_the_one_above() -> None:
+    above, below = made(), made(labels=11, seed=2)
+    rows = below.state_dict()["head.rows.weight"].clone()
+    below.begin_from(above)
+    assert set(same(above, below)) == set(above.state_dict()) - {"head.rows.weight"}
+    assert torch.equal(below.state_dict()["head.rows.weight"], rows)
+    with torch.no_grad():
+        below.encoder.left.weight_ih_l0.zero_()
+    assert above.encoder.left.weight_ih_l0.any(), "the level above was changed"
+
+
+def test_many_documents_are_read_in_another_way_with_the_same_result() -> None:
+    network, ids = made(), torch.randint(1, 9, (MANY, 6))
+    lengths = torch.arange(MANY) % 6 + 1
+    with torch.inference_mode():
+        found = network(ids, lengths)
+    torch.testing.assert_close(found, network(ids, lengths).detach())
+
+
+@pytest.mark.parametrize(("kind", "within"), [("float32", 0.0), ("float16", 1e-2), ("int8", 5e-2)])
+def test_arrays_hold_everything(kind: str, within: float) -> None:
+    network, other = made(), made(seed=2)
+    arrays = {name: array.copy() for name, array in network.to_arrays(kind).items()}
+    assert next(array for name, array in arrays.items() if name.startswith("head.rows.")).dtype == kind
+    other.load_arrays(arrays)
+    for candidates in (None, torch.tensor([[3, 5], [0, 3]])):
+        torch.testing.assert_close(
+            other(IDS, LENGTHS, candidates), network(IDS, LENGTHS, candidates), atol=within, rtol=0
+        )
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("wrong", [{"labels": 5}, {"labels": 7}, {"hidden": 2}], ids=str)
+def test_rows_of_other_labels_or_another_width_do_not_fit(kind: str, wrong: dict[str, int]) -> None:
+    arrays, others = made().to_arrays(kind), made(**wrong).to_arrays(kind)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="rows"):
+        made().load_arrays(arrays | {name: array for name, array in others.items() if name.startswith("head.rows.")})
+
+
+@pytest.mark.parametrize("harm", ["missing", "unknown", "shape"])
+def test_arrays_that_do_not_fit(harm: str) -> None:
+    arrays = made().to_arrays()
+    if harm == "missing":
+        del arrays["encoder.initial"]
+    elif harm == "unknown":
+        arrays["more"] = np.zeros(1, np.float32)
+    else:
+        arrays["encoder.initial"] = arrays["encoder.initial"][:1]
+    with pytest.raises(ValueError, match=r"more" if harm == "unknown" else r"encoder\.initial"):
+        made().load_arrays(arrays)
+
+
+def test_a_label_looks_at_words_not_at_padding() -> None:
+    network = made()
+    looks = network.looks(IDS[1:], LENGTHS[1:], 4)
+    assert looks.tolist() == [1.0]
+    assert network.looks(IDS[:1], LENGTHS[:1], 4).sum().item() == pytest.approx(1)

@@ -1,0 +1,54 @@
+"""Settings of words and training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from xmtc.nn.settings import TrainingSettings, WordSettings
+
+
+@pytest.mark.parametrize(("level", "epochs", "average_from"), [(0, 9, 2), (1, 5, 1), (2, 3, 1), (7, 3, 1)])
+def test_a_list_has_an_entry_for_each_level_and_its_last_holds_for_all_below(
+    level: int, epochs: int, average_from: int
+) -> None:
+    found = TrainingSettings(epochs=(9, 5, 3), average_from=(2, 1), batch=7).at(level)
+    assert found == TrainingSettings(epochs=epochs, average_from=average_from, batch=7)
+
+
+@pytest.mark.parametrize("average_from", [4, None])
+def test_a_single_value_holds_for_all_levels(average_from: int | None) -> None:
+    settings = TrainingSettings(epochs=6, average_from=average_from)
+    assert settings.at(0) == settings.at(3) == settings
+
+
+def test_lists_come_from_recipes() -> None:
+    assert TrainingSettings.model_validate({"epochs": [3, 2], "average_from": [1, 0]}).at(1).average_from == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0},
+        {"epochs": [2, 0]},
+        {"epochs": []},
+        {"average_from": []},
+        {"average_from": -1},
+        {"clip": 0},
+        {"learning_rate": 0},
+        {"evaluate_every": 0},
+        {"unknown": 1},
+    ],
+    ids=str,
+)
+def test_wrong_training_settings(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        TrainingSettings.model_validate(wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"missing": "zero"}, {"dropout": 1.0}, {"max_words": 2}, {"unknown": 1}], ids=str)
+def test_wrong_word_settings(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        WordSettings.model_validate(wrong)

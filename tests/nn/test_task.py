@@ -1,0 +1,264 @@
+"""The training task, on a toy that can be followed by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from toy_learner import WORDS, Killed, ToyLearner, Weights, short
+
+from xmtc.checkpoints import Checkpoints
+from xmtc.errors import XmtcError
+from xmtc.nn import task
+from xmtc.nn.adam import RowAdam
+from xmtc.nn.layers import chance
+from xmtc.nn.settings import TrainingSettings
+from xmtc.nn.task import EpochBatches, train
+
+NOWHERE = Checkpoints(None, {})
+BATCHES = 6  # an epoch: 24 documents, 4 together
+
+
+@pytest.fixture(params=[1], autouse=True)
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Threads that share the work; with one, the toy's loss is called once a batch."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def trained(learner: ToyLearner, settings: TrainingSettings, checkpoints: Checkpoints = NOWHERE) -> Weights:
+    train(learner, settings, 0, checkpoints, "toy")
+    return learner.weights()
+
+
+def plain_loop(learner: ToyLearner, settings: TrainingSettings) -> list[Weights]:
+    """What `train` does without validation, averaging and clipping: the weights before and after each step."""
+    optimiser = RowAdam(learner.network.parameters(), settings.learning_rate)
+    result = [learner.weights()]
+    for epoch in range(int(settings.epochs)):  # type: ignore[arg-type]
+        for documents in EpochBatches(learner.lengths, settings.batch, 0, epoch):
+            optimiser.zero_grad()
+            learner.loss(documents, chance(0)).backward()
+            optimiser.step()
+            result.append(learner.weights())
+    return result
+
+
+def assert_close(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    torch.testing.assert_close(dict(found), dict(expected), rtol=1e-5, atol=1e-6)
+
+
+def same(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+class Recording(Checkpoints):
+    """Remembers all that was ever kept."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, {})
+        self.history: list[tuple[str, dict[str, NDArray[Any]]]] = []
+
+    def put(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().put(name, arrays)
+        self.history.append((name, {key: array.copy() for key, array in arrays.items()}))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3], indirect=True)
+def test_without_validation_the_last_weights_are_those_of_a_plain_loop(threads: int) -> None:
+    settings = short(clip=None)
+    assert_close(trained(ToyLearner(valid=False), settings), plain_loop(ToyLearner(), settings)[-1])
+
+
+def test_without_validation_the_average_is_kept() -> None:
+    course = plain_loop(ToyLearner(), short())
+    # 24 steps, averaged from the third epoch on (12 steps are done by then) after every 5th step and at the end.
+    snapshots = [course[steps] for steps in (12, 15, 20, 24)]
+    expected = {name: torch.stack([weights[name] for weights in snapshots]).mean(0) for name in course[0]}
+    settings = short(clip=None, average_from=2, evaluate_every=5)
+    assert_close(trained(ToyLearner(valid=False), settings), expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2], indirect=True)
+def test_same_seed_same_weights(threads: int) -> None:
+    settings = short(average_from=1, evaluate_every=4)
+    one, other = (trained(ToyLearner(dropout=0.5), settings) for _ in range(2))
+    assert same(one, other)
+    learner = ToyLearner(dropout=0.5)
+    train(learner, settings, 1, NOWHERE, "toy")
+    assert not same(one, learner.weights())
+
+
+def test_words_that_never_occur_stay_as_they_were() -> None:
+    before, after = ToyLearner().weights()["words.weight"], trained(ToyLearner(), short())["words.weight"]
+    assert torch.equal(before[WORDS - 1], after[WORDS - 1])
+    assert not torch.isclose(before[: WORDS - 1], after[: WORDS - 1]).all(1).any()
+
+
+def test_weights_that_are_not_learned_stay_as_they_were() -> None:
+    learner = ToyLearner()
+    learner.network.output.requires_grad_(False)
+    before, after = learner.weights(), trained(learner, short(average_from=1))
+    assert torch.equal(before["output.weight"], after["output.weight"])
+    assert not torch.equal(before["words.weight"], after["words.weight"])
+
+
+@pytest.mark.parametrize("documents", [16, 20], ids=["whole groups", "a last group that is not full"])
+def test_two_batches_of_four_count_like_one_of_eight(monkeypatch: pytest.MonkeyPatch, documents: int) -> None:
+    def in_order(lengths: NDArray[np.int64], batch: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+        return [np.arange(at, min(at + batch, len(lengths))) for at in range(0, len(lengths), batch)]
+
+    monkeypatch.setattr(task, "bucketed", in_order)
+    fours = trained(ToyLearner(documents, valid=False), short(batch=4, accumulate=2))
+    assert_close(fours, trained(ToyLearner(documents, valid=False), short(batch=8)))
+
+
+@pytest.mark.parametrize("average_from", [None, 0])
+def test_the_best_weights_are_kept_and_later_steps_do_not_change_them(average_from: int | None) -> None:
+    learner = ToyLearner(qualities=[0.1, 0.9, 0.2])
+    found = trained(learner, short(evaluate_every=5, average_from=average_from))
+    assert same(found, learner.seen[1])
+    assert not same(found, learner.seen[-1])
+
+
+@pytest.mark.parametrize(("qualities", "steps"), [([0.5, 0.4], 4), ([0.5, 0.4, 0.4, 0.6, 0.1], 7)])
+def test_training_ends_after_more_than_so_many_evaluations_without_gain(qualities: list[float], steps: int) -> None:
+    learner = ToyLearner(qualities=qualities)
+    found = trained(learner, short(epochs=50, evaluate_every=1, patience=2))
+    assert learner.calls == steps
+    assert same(found, learner.seen[qualities.index(max(qualities))])
+
+
+def test_what_was_just_judged_is_not_judged_again_at_the_end() -> None:
+    learner = ToyLearner()
+    trained(learner, short(evaluate_every=2 * BATCHES, average_from=1))
+    assert len(learner.seen) == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2], indirect=True)
+@pytest.mark.parametrize("batches", [2, 2 * BATCHES, 3 * BATCHES + 2], ids=["first epoch", "begin of third", "fourth"])
+@pytest.mark.parametrize("killed_by", [Killed, KeyboardInterrupt])
+def test_a_run_that_was_killed_goes_on_as_if_nothing_had_been(
+    tmp_path: Path, threads: int, batches: int, killed_by: type[BaseException]
+) -> None:
+    settings = short(epochs=6, average_from=2, evaluate_every=4)
+    whole, killed = Recording(tmp_path / "whole"), Recording(tmp_path / "killed")
+    expected = trained(ToyLearner(dropout=0.3), settings, whole)
+    ctrl_c = signal.getsignal(signal.SIGINT)
+    with pytest.raises(killed_by):
+        trained(ToyLearner(dropout=0.3, killed_at=batches * threads, killed_by=killed_by), settings, killed)
+    signal.signal(signal.SIGINT, ctrl_c)
+    resumed = Recording(tmp_path / "killed")
+    assert same(trained(ToyLearner(dropout=0.3), settings, resumed), expected)
+    # Not the weights alone: averages, best weights, moments, counts and the window of norms, after each epoch.
+    assert [name for name, _ in whole.history] == ["toy-epoch"] * 5 + ["toy"]
+    assert {key.split("/")[0] for key in whole.history[-2][1]} >= {"weight", "average", "best", "mean", "square"}
+    for (name, found), (expected_name, arrays) in zip(killed.history + resumed.history, whole.history, strict=True):
+        assert name == expected_name
+        assert found.keys() == arrays.keys()
+        for key, array in arrays.items():
+            np.testing.assert_array_equal(found[key], array, err_msg=key)
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path / "pieces", {})
+    expected, again = trained(ToyLearner(), short(), kept), ToyLearner()
+    assert same(trained(again, short(), kept), expected)
+    assert again.calls == 0
+    assert kept.get("toy-epoch") is None
+
+
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_an_error_leaves_no_threads_behind(threads: int) -> None:
+    running = threading.active_count()
+    with pytest.raises(Killed):
+        trained(ToyLearner(killed_at=5), short())
+    assert threading.active_count() == running
+    assert torch.get_num_threads() == threads
+
+
+def test_ctrl_c_works_again_after_a_run_was_stopped_by_it() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            trained(ToyLearner(killed_at=5, killed_by=KeyboardInterrupt), short())
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "nan_at"), [(1, 3), (2, 2), (2, 4 * BATCHES - 2)], ids=["one", "first of two", "the last step"]
+)
+def test_a_loss_that_is_no_number_is_an_error_that_says_what_to_do(accumulate: int, nan_at: int) -> None:
+    with pytest.raises(XmtcError, match="learning_rate"):
+        trained(ToyLearner(nan_at=nan_at), short(accumulate=accumulate))
+
+
+def points(folder: Path, what: str) -> list[int]:
+    """The steps at which a curve has points."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    curves = EventAccumulator(str(folder / "toy"), purge_orphaned_data=False)
+    curves.Reload()
+    return [point.step + 1 for point in curves.Scalars(what)]
+
+
+def test_curves_go_to_the_log_folder(tmp_path: Path) -> None:
+    learner = ToyLearner()
+    trained(learner, short(evaluate_every=10), Checkpoints(None, {}, tmp_path / "logs"))
+    assert points(tmp_path / "logs", "loss") == [10, 20]
+    assert len(points(tmp_path / "logs", "nDCG@5 of validation documents")) == len(learner.seen) == 3
+
+
+def test_every_evaluation_is_in_the_curve(tmp_path: Path) -> None:
+    learner = ToyLearner()
+    trained(learner, short(evaluate_every=7), Checkpoints(None, {}, tmp_path / "logs"))
+    assert points(tmp_path / "logs", "nDCG@5 of validation documents")[:3] == [7, 14, 21]
+
+
+def test_curves_go_on_where_they_ended(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path / "pieces", {}, tmp_path / "logs")
+    with suppress(Killed):
+        trained(ToyLearner(killed_at=3 * BATCHES), short(epochs=6), kept)
+    trained(ToyLearner(), short(epochs=6), kept)
+    assert points(tmp_path / "logs", "loss") == [10, 20, 30]
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The weights of runs in one and in two processes; two need a script that they can import."""
+    folder, here = tmp_path_factory.mktemp("processes"), Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": str(here), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(here / "children" / "two_processes.py"), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {**answer, "folder": folder}
+
+
+@pytest.mark.parametrize("run", ["two", "resumed"])
+def test_two_processes_learn_what_one_learns(processes: dict[str, Any], run: str) -> None:
+    before = ToyLearner(13).weights()
+    for name, weight in processes["one"].items():
+        np.testing.assert_allclose(processes[run][name], weight, atol=1e-4, err_msg=name)
+        assert np.abs(np.array(weight) - before[name].numpy()).max() > 0.1, "nothing was learned"
+
+
+def test_two_processes_draw_curves_too(processes: dict[str, Any]) -> None:
+    assert points(processes["folder"] / "logs", "loss") == [10]
