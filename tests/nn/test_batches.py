@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_every_document_is_in_one_training_batch(lengths: Ints, batch: int, seed
 def test_documents_of_a_training_batch_are_of_similar_length(lengths: Ints, batch: int, seed: int) -> None:
     parts = bucketed(lengths, batch, np.random.default_rng(seed))  # few enough to be sorted all together
     sizes = sorted(sorted(lengths[part].tolist()) for part in parts)
-    assert all(shorter[-1] <= longer[0] for shorter, longer in zip(sizes, sizes[1:], strict=False))
+    assert all(shorter[-1] <= longer[0] for shorter, longer in pairwise(sizes))
 
 
 def test_training_batches_and_their_order_are_random() -> None:

@@ -32,7 +32,7 @@ def some_vectors(lengths: Tensor, padding: float) -> Tensor:
 
 
 def packed(lstm: BiLstm) -> tuple[nn.LSTM, Tensor]:
-    """Torch's own bidirectional LSTM with the same weights, and the initial states as (state or cell, direction, ...)."""
+    """Torch's own bidirectional LSTM with the same weights, and initial states as (state or cell, direction, ...)."""
     reference = nn.LSTM(DIMENSIONS, HIDDEN, bidirectional=True, batch_first=True).double()
     left, right = lstm.left.state_dict(), lstm.right.state_dict()
     reference.load_state_dict({**left, **{f"{name}_reverse": weight for name, weight in right.items()}})

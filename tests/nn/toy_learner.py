@@ -16,7 +16,7 @@ from xmtc.nn.settings import TrainingSettings
 from xmtc.nn.threads import Cores
 
 Weights = dict[str, Tensor]
-WORDS, LABELS = 12, 3
+WORDS, LABELS, RATE = 12, 3, 0.05
 
 
 class Killed(Exception):
@@ -25,8 +25,8 @@ class Killed(Exception):
 
 def short(**options: object) -> TrainingSettings:
     """Settings with steps large enough to see."""
-    standard = dict(epochs=4, batch=4, learning_rate=0.05, average_from=None, evaluate_every=1000)
-    return TrainingSettings.model_validate(standard | options)
+    standard = TrainingSettings(epochs=4, batch=4, learning_rate=RATE, average_from=None, evaluate_every=1000)
+    return TrainingSettings.model_validate(standard.model_dump() | options)
 
 
 class ToyNetwork(nn.Module):
@@ -46,9 +46,9 @@ class ToyLearner:
     """Learns from `documents` documents and is judged by others.
 
     `qualities` are what it says when it is judged, one after the other, the last one again and again; without them it
-    is judged by its loss, and with `valid=False` not at all. `seen` has the weights with which it was judged. `calls`
-    counts the calls of `loss`; at the one numbered `killed_at` the run ends by `killed_by`, at `nan_at` the loss is no
-    number.
+    is judged by its loss, and with `valid=False` not at all. `seen` has the weights with which it was judged, `batches`
+    the documents of each call of `loss`. From the call numbered `killed_at` on the run ends by `killed_by`, at `nan_at` the
+    loss is no number.
     """
 
     def __init__(
@@ -62,12 +62,13 @@ class ToyLearner:
         self.targets = torch.from_numpy((rng.random((documents + 10, LABELS)) < 0.4).astype(np.float32))
         self.dropout, self.valid, self.qualities = dropout, valid, qualities
         self.killed_at, self.killed_by, self.nan_at = killed_at, killed_by, nan_at
-        self.calls = 0
+        self.batches: list[list[int]] = []
         self.seen: list[Weights] = []
 
     def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
-        call, self.calls = self.calls, self.calls + 1
-        if call == self.killed_at:
+        call = len(self.batches)
+        self.batches.append(documents.tolist())
+        if 0 <= self.killed_at <= call:
             raise self.killed_by
         loss = self._loss(documents, draws)
         return loss * math.nan if call == self.nan_at else loss

@@ -157,8 +157,7 @@ class Task(LightningModule):
             return loss.item(), torch.autograd.grad(loss * share, weights)
 
         total = 0.0
-        results = self._cores.map(work, range(count)) if count > 1 else map(work, range(1))
-        for loss, gradients in results:
+        for loss, gradients in self._cores.map(work, range(count)) if count > 1 else map(work, range(1)):
             total += loss
             for weight, gradient in zip(weights, gradients, strict=True):
                 weight.grad = gradient if weight.grad is None else weight.grad + gradient

@@ -40,6 +40,8 @@ def cores_at_work(most: int | None = None) -> Iterator[Cores]:
     if count == 1:
         yield Cores(None, 1)
         return
+    # This thread's own operations are small; sharing them would wait for a core that is busy.
+    torch.set_num_threads(1)
     ready = threading.Barrier(count)
 
     def begin() -> None:

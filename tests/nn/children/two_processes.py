@@ -22,11 +22,13 @@ def trained(learner: ToyLearner, processes: int, checkpoints: Checkpoints) -> di
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    folder = Path(sys.argv[1])
-    result = {"one": trained(ToyLearner(DOCUMENTS), 1, Checkpoints(None, {}))}
+    folder, nowhere = Path(sys.argv[1]), Checkpoints(None, {})
+    result = {"one": trained(ToyLearner(DOCUMENTS), 1, nowhere)}
     result["two"] = trained(ToyLearner(DOCUMENTS), 2, Checkpoints(None, {}, folder / "logs"))
+    # Without validation, so that the result is not what was best before the run was killed.
+    result["uninterrupted"] = trained(ToyLearner(DOCUMENTS, valid=False), 1, nowhere)
     kept = Checkpoints(folder / "pieces", {})
     with suppress(Killed):
-        trained(ToyLearner(DOCUMENTS, killed_at=9), 1, kept)  # in the third epoch
-    result["resumed"] = trained(ToyLearner(DOCUMENTS), 2, kept)
+        trained(ToyLearner(DOCUMENTS, valid=False, killed_at=9), 1, kept)  # in the third epoch
+    result["resumed"] = trained(ToyLearner(DOCUMENTS, valid=False), 2, kept)
     print(json.dumps(result))
