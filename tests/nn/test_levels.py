@@ -18,6 +18,7 @@ from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import Csr, LabelSet
 from xmtc.evaluation.ranking import Judged
 from xmtc.labelspace.tree import LabelTree
+from xmtc.nn import levels
 from xmtc.nn.batches import Ints, padded
 from xmtc.nn.layers import chance
 from xmtc.nn.levels import Beam, Documents, LevelLearner, children_scores, step_down
@@ -180,7 +181,11 @@ def test_weights_that_are_no_numbers_still_give_an_order(two_levels: TwoLevels, 
     assert np.isfinite(found.scores).all()
 
 
-def test_a_wide_beam_finds_what_scoring_everything_finds(two_levels: TwoLevels) -> None:
+@pytest.mark.parametrize("most_scores", [4_000_000, 11, 1])
+def test_a_wide_beam_finds_what_scoring_everything_finds(
+    two_levels: TwoLevels, monkeypatch: pytest.MonkeyPatch, most_scores: int
+) -> None:
+    monkeypatch.setattr(levels, "MOST_SCORES", most_scores)
     tokens = two_levels.documents.tokens
     above, found = two_levels.search(beam=4, k=10)
     upper, lower = exhaustive(two_levels.upper, tokens), exhaustive(two_levels.lower, tokens)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.nn.validation import FEWEST, validation_rows
+from xmtc.nn.settings import TrainingSettings, WordSettings
+from xmtc.nn.validation import FEWEST, prepared, validation_rows
 
 
 @pytest.mark.parametrize(("documents", "most", "held_out"), [(1000, 50, 50), (1000, 500, 100), (100, 500, 10)])
@@ -38,3 +39,43 @@ def test_the_seed_draws() -> None:
     one, same, other = (validation_rows(1000, None, 50, seed)[1] for seed in (0, 0, 1))
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
+
+
+WORDS, TRAINING = WordSettings(vectors="random", dimensions=2), TrainingSettings(valid_documents=20)
+
+
+def corpus_of(numbers: range) -> Corpus:
+    """Document i has the words "common" and "word<i>" and the label "label<i modulo 7>"."""
+    return Corpus.of([f"common word{i}" for i in numbers], [[f"label{i % 7}"] for i in numbers])
+
+
+def test_words_and_labels_of_held_out_documents_are_theirs() -> None:
+    corpus = corpus_of(range(300))
+    tokenizer, table, train, check = prepared(corpus, None, WORDS, TRAINING, seed=0)
+    assert table.shape == (len(tokenizer), 2)
+    texts = []
+    for documents in (train, check):
+        for at, words in enumerate(documents.tokens):
+            texts.append(" ".join(tokenizer.words[word] for word in words))
+            (label,) = documents.targets.indices[documents.targets.indptr[at] : documents.targets.indptr[at + 1]]
+            assert corpus.labels.name(int(label)) == f"label{int(texts[-1].removeprefix('common word')) % 7}"
+    assert len(check.tokens) == 20
+    assert sorted(texts) == sorted(corpus.texts or ())
+
+
+def test_given_documents_are_read_with_the_words_of_the_training_documents() -> None:
+    corpus = corpus_of(range(300))
+    valid = corpus_of(range(295, 310)).with_labels(corpus.labels)
+    tokenizer, _, train, check = prepared(corpus, valid, WORDS, TRAINING, seed=0)
+    assert len(train.tokens) == 300
+    read = [[tokenizer.words[word] for word in words] for words in check.tokens]
+    assert read == [["common", f"word{i}" if i < 300 else "<unk>"] for i in range(295, 310)]
+    assert check.targets.shape == (15, 7)
+
+
+def test_labels_that_only_given_documents_have_are_left_out() -> None:
+    corpus = corpus_of(range(3))  # has the labels 0 to 2
+    valid = corpus_of(range(2, 5)).with_labels(corpus.labels)
+    assert valid.targets.shape[1] == 5
+    *_, check = prepared(corpus, valid, WORDS, TRAINING, seed=0)
+    assert check.targets.toarray().tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]

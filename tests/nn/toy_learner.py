@@ -47,8 +47,8 @@ class ToyLearner:
 
     `qualities` are what it says when it is judged, one after the other, the last one again and again; without them it
     is judged by its loss, and with `valid=False` not at all. `seen` has the weights with which it was judged, `batches`
-    the documents of each call of `loss`. From the call numbered `killed_at` on the run ends by `killed_by`, at `nan_at` the
-    loss is no number.
+    the documents of each call of `loss`. From the call numbered `killed_at` on the run ends by `killed_by`, at `nan_at`
+    the loss is no number.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.labelspace.tree import LabelTree, derived_seed
 from xmtc.models.base import Capabilities, Model, ModelConfig
-from xmtc.nn.settings import TrainingSettings, WordSettings
+from xmtc.nn.settings import Epoch, TrainingSettings, WordSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.tokenizer import WordTokenizer
@@ -44,7 +44,7 @@ WEIGHTS = "network"
 class XmlCnnTraining(TrainingSettings):
     """How the network is trained; unless it is asked for, weights are not averaged, as in the paper."""
 
-    average_from: Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
 
 
 class XmlCnnConfig(ModelConfig):

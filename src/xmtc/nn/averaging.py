@@ -69,7 +69,7 @@ class MovingClip:
         norm = float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(value) for value in values])))
         largest = max(self.caps)
         if norm > self.factor * largest:
-            for value in values:
-                value.mul_(self.factor * largest / norm)
+            for gradient in gradients:
+                gradient.mul_(self.factor * largest / norm)
         self.caps.append(min(norm, GROWTH * largest, LARGEST_CAP))
         return norm

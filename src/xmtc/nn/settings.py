@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 
 LEARN, RANDOM = "learn", "random"
+Epoch = Annotated[int, Field(ge=0)]
 
 
 class WordSettings(BaseModel):
@@ -32,18 +33,22 @@ class WordSettings(BaseModel):
 class TrainingSettings(BaseModel):
     """How a network is trained. Lists have an entry for each level of a tree; the last one holds for all below.
 
+    `row_learning_rate` is for tables of which a batch touches a few rows, word vectors and candidates' rows: a rare
+    word is seen so seldom that it may need larger steps (null: the same as `learning_rate`, as in the paper).
+
     Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and
-    training ends after `patience` evaluations without a better one. From epoch `average_from` on (stochastic weight
-    averaging; 0 is the first epoch, null never) the mean of the weights at these moments is judged and kept.
+    training ends after more than `patience` evaluations without a better one. From epoch `average_from` on (0 is the
+    first; null: never) the mean of the weights at these moments is judged and kept: stochastic weight averaging.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
-    epochs: PositiveInt | tuple[PositiveInt, ...] = 10
+    epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 10
     batch: PositiveInt = 40
     accumulate: PositiveInt = 1
     learning_rate: PositiveFloat = 1e-3
-    average_from: Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...] | None = 3
+    row_learning_rate: PositiveFloat | None = None
+    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 3
     clip: PositiveFloat | None = 5.0
     evaluate_every: PositiveInt = 100
     patience: PositiveInt = 50

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from xmtc.checkpoints import Checkpoints
+from xmtc.errors import XmtcError
 from xmtc.labelspace.tree import derived_seed
 from xmtc.nn.adam import RowAdam
 from xmtc.nn.averaging import MovingClip, WeightAverage
@@ -30,6 +31,7 @@ from xmtc.nn.threads import Cores, cores_at_work
 from xmtc.progress import Progress
 
 Arrays = dict[str, NDArray[Any]]
+LOGGED_EVERY = 10  # steps
 SMALLEST_PART = 500  # tokens; handing less to another thread takes longer than doing it
 
 
@@ -63,9 +65,10 @@ class EpochBatches:
         return -(-len(self._lengths) // self._batch)
 
     def __iter__(self) -> Iterator[Ints]:
+        # A generator begins when the first batch is asked for; Lightning also makes iterators that it never uses.
         rng = np.random.default_rng(derived_seed(self._seed, self.epoch))
         self.epoch += 1
-        return iter(bucketed(self._lengths, self._batch, rng))
+        yield from bucketed(self._lengths, self._batch, rng)
 
 
 class Task(LightningModule):
@@ -79,13 +82,13 @@ class Task(LightningModule):
         self.learner, self.settings, self.seed = learner, settings, seed
         self.checkpoints, self.run_name = checkpoints, name
         self.network = learner.network
-        self.optimiser = RowAdam([w for w in self.network.parameters() if w.requires_grad], settings.learning_rate)
+        learned = [weight for weight in self.network.parameters() if weight.requires_grad]
+        self.optimiser = RowAdam(learned, settings.learning_rate, row_learning_rate=settings.row_learning_rate)
         self.clip = MovingClip(settings.clip) if settings.clip is not None else None
         self.average: WeightAverage | None = None
         self.best: dict[str, Tensor] | None = None
         self.best_quality = -math.inf
-        self.steps = self.first_epoch = self.without_gain = 0
-        self._gathered: list[Tensor | None] = []
+        self.steps = self.first_epoch = self.without_gain = self.judged_at = 0
         self._resources = ExitStack()
         self._cores = Cores(None, 1)
         self._bar: Progress | None = None
@@ -106,12 +109,30 @@ class Task(LightningModule):
 
     def on_fit_start(self) -> None:
         """Take the cores, or one of them if other processes share the work."""
-        self._cores = self._resources.enter_context(cores_at_work(1 if self.trainer.world_size > 1 else None))
+        several = self.trainer.world_size > 1
+        if several:
+            self._own_memory()
+        self._cores = self._resources.enter_context(cores_at_work(1 if several else None))
         if self.trainer.is_global_zero:
             self._bar = Progress(self.run_name, (int(self.settings.epochs) - self.first_epoch) * self.steps_an_epoch)  # type: ignore[arg-type]
 
+    def _own_memory(self) -> None:
+        """Copy everything that changes: spawned processes share what they were given."""
+        for weight in self.weights.values():
+            weight.data = weight.data.clone()
+            state = self.optimiser.state[weight]
+            state.update({key: value.clone() for key, value in state.items() if isinstance(value, Tensor)})
+        if self.average is not None:
+            self.average = WeightAverage(self.average.mean, self.average.count)
+        if self.best is not None:
+            self.best = {name: weight.clone() for name, weight in self.best.items()}
+
     def on_fit_end(self) -> None:
-        """Release what `on_fit_start` took."""
+        """Lightning says that all is done."""
+        self.release()
+
+    def release(self) -> None:
+        """Give back what `on_fit_start` took, also after an error."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
@@ -127,7 +148,10 @@ class Task(LightningModule):
 
     def training_step(self, batch: Ints, index: int) -> None:
         """One batch: gradients from all cores (or processes), and every `accumulate` batches a step."""
-        share = 1 / self.settings.accumulate
+        together = self.settings.accumulate
+        first = index - index % together
+        last = min(first + together, self.steps_an_epoch) - 1
+        share = 1 / (last - first + 1)
         seeds = [derived_seed(self.seed, self._epoch(), index, part) for part in range(max(2, self._cores.count))]
         if self.trainer.world_size > 1:
             rank = self.trainer.global_rank
@@ -140,7 +164,9 @@ class Task(LightningModule):
             mean_loss = self.trainer.strategy.reduce(loss.detach(), reduce_op="mean").item()
         else:
             mean_loss = self._share_out(batch, seeds, share)
-        if (index + 1) % self.settings.accumulate == 0 or index + 1 == self.steps_an_epoch:
+        if not math.isfinite(mean_loss):
+            raise XmtcError(f"{self.run_name}: the loss became {mean_loss}; try a smaller training.learning_rate")
+        if index == last:
             self._step(mean_loss)
         if self._bar is not None:
             self._bar.advance()
@@ -168,25 +194,30 @@ class Task(LightningModule):
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.coalesce()
         norm = self.clip([w.grad for w in self.weights.values() if w.grad is not None]) if self.clip else math.nan
-        if not math.isfinite(loss):
-            raise FloatingPointError(f"the loss became {loss} at step {self.steps}; try a smaller learning_rate")
         optimiser = self.optimizers()
         optimiser.step()  # type: ignore[union-attr]
         optimiser.zero_grad(set_to_none=True)  # type: ignore[union-attr]
         self.steps += 1
-        self.log_dict({"loss": loss, "gradient norm": norm})
+        if self.steps % LOGGED_EVERY == 0:
+            self._write({"loss": loss, "gradient norm": norm})
         if self.steps % self.settings.evaluate_every == 0:
             self.judge()
 
+    def _write(self, values: dict[str, float]) -> None:
+        # Lightning's own count of steps would begin anew when a run goes on.
+        if self.logger is not None and self.trainer.is_global_zero:
+            self.logger.log_metrics(values, step=self.steps)
+
     def judge(self) -> None:
         """Evaluate the weights, averaged if that has begun, and keep them if they are the best so far."""
+        self.judged_at = self.steps
         if self.average is not None:
             self.average.add(self.weights)
         with self.average.in_place_of(self.weights) if self.average is not None else nullcontext():
             quality = self.learner.quality(self._cores)
             if quality is None:
                 return
-            self.log("nDCG@5 of validation documents", quality)
+            self._write({"nDCG@5 of validation documents": quality})
             if quality > self.best_quality:
                 self.best_quality, self.without_gain = quality, 0
                 # Cloned: on a CPU anything less would go on changing with the training.
@@ -202,7 +233,7 @@ class Task(LightningModule):
         """Keep everything that is needed to go on from here."""
         done = self._epoch() + 1
         stopped = self.trainer.should_stop or done == self.settings.epochs
-        if stopped:
+        if stopped and self.judged_at != self.steps:
             self.judge()
         if self.trainer.is_global_zero:
             if stopped:
@@ -228,7 +259,8 @@ class Task(LightningModule):
         for part in ("mean", "square"):
             groups[part] = {name: state[part] for name, state in moments.items() if state}
         arrays = {f"{group}/{name}": t.detach().numpy() for group, each in groups.items() for name, t in each.items()}
-        numbers = [epochs_done, self.steps, self.without_gain, self.average.count if self.average is not None else 0]
+        averaged = self.average.count if self.average is not None else 0
+        numbers = [epochs_done, self.steps, self.without_gain, self.judged_at, averaged]
         steps = [state.get("step", 0) for state in moments.values()]
         arrays["numbers"], arrays["steps"] = np.array(numbers, np.int64), np.array(steps, np.int64)
         arrays["quality"] = np.array([self.best_quality, *(self.clip.caps if self.clip else ())], np.float64)
@@ -241,7 +273,7 @@ class Task(LightningModule):
             prefix = f"{name}/"
             return {key[len(prefix) :]: torch.tensor(a) for key, a in arrays.items() if key.startswith(prefix)}
 
-        self.first_epoch, self.steps, self.without_gain, count = map(int, arrays["numbers"])
+        self.first_epoch, self.steps, self.without_gain, self.judged_at, count = map(int, arrays["numbers"])
         means, squares = group("mean"), group("square")
         with torch.no_grad():
             for (name, weight), step in zip(self.weights.items(), arrays["steps"], strict=True):
@@ -263,7 +295,7 @@ def train(learner: Learner, settings: TrainingSettings, seed: int, checkpoints: 
         with ExitStack() as stack:
             if settings.processes > 1 and checkpoints.folder is None:  # they hand over their result in a file
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "pieces"
-                checkpoints = Checkpoints(folder, {})
+                checkpoints = Checkpoints(folder, {}, checkpoints.log_folder)
             task = Task(learner, settings, seed, checkpoints, name)
             kept = checkpoints.get(f"{name}-epoch")
             if kept is not None:
@@ -294,12 +326,13 @@ def _fit(task: Task) -> None:
             enable_model_summary=False,
             use_distributed_sampler=False,
             num_sanity_val_steps=0,
-            log_every_n_steps=10,
         )
         batches = EpochBatches(task.learner.lengths, settings.batch, task.seed, task.first_epoch)
         try:
             trainer.fit(task, batches)
         except SystemExit as end:  # what Lightning makes of ctrl-C
             raise KeyboardInterrupt from end
+        finally:
+            task.release()
     if trainer.interrupted:
         raise KeyboardInterrupt

@@ -1,0 +1,395 @@
+"""Make the pictures of docs/attentionxml.md anew; that of the attention trains a small model (a minute on one core).
+
+    python tools/make_pictures.py [network] [tree] [attention] [cost] [--out FOLDER]
+
+Without names all four are made. They are SVG with a white ground and letters as outlines, so that they look the same
+everywhere, and the same run gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
+from numpy.typing import NDArray
+
+import xmtc
+from xmtc.data import demo_folder
+from xmtc.models.attentionxml import AttentionXml, TreeShape
+from xmtc.models.base import Model
+
+ROOT = Path(__file__).resolve().parent.parent
+INK, GREY, LINE, PALE = "#1f2328", "#57606a", "#b5bcc4", "#eef1f4"
+BLUE, LIGHT_BLUE, ORANGE, LIGHT_ORANGE = "#1769aa", "#d6e6f4", "#c2570c", "#fbe3d0"
+SHADES = LinearSegmentedColormap.from_list("shares", ["#ffffff", "#9cc4e4", BLUE, "#0b3a63"])
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "path",
+    "svg.hashsalt": "xmtc",
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": LINE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+#: A test document of the demo corpus, and three labels that look at different words of it.
+PACKAGE = "streamripper"
+READERS = ("role::program", "interface::commandline", "works-with::audio")
+SMALL: dict[str, Any] = {
+    "hidden": 32,
+    "layers": [32],
+    "words": {"vectors": "learn", "dimensions": 50, "max_tokens": 80},
+    "training": {"batch": 16, "learning_rate": 0.005, "epochs": 5, "average_from": 2},
+}
+
+
+def main() -> None:
+    """Make the pictures that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PICTURES))
+    parser.add_argument("--out", type=Path, default=ROOT / "docs")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in PICTURES]
+    if unknown:
+        parser.error(f"no picture is called {', '.join(unknown)}; there are {', '.join(PICTURES)}")
+    for name in options.names or PICTURES:
+        path = options.out / f"attentionxml-{name}.svg"
+        with matplotlib.rc_context(STYLE):
+            figure = PICTURES[name]()
+            figure.savefig(path, facecolor="white", metadata={"Date": None})
+        print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
+
+
+def canvas(width: float, height: float, across: float, up: float) -> tuple[Figure, Axes]:
+    """A sheet of so many inches with coordinates from 0 to `across` and 0 to `up`, the same length in both ways."""
+    figure = Figure((width, height))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, across), ylim=(0, up), aspect="equal")
+    axes.axis("off")
+    return figure, axes
+
+
+def box(
+    axes: Axes, x: float, y: float, width: float, height: float, words: str = "", *, fill: str = "white",
+    edge: str = LINE, size: float = 9.5, colour: str = INK,
+) -> None:  # fmt: skip
+    """A box with rounded corners, its lower left corner at (x, y)."""
+    shape = FancyBboxPatch(
+        (x, y), width, height, boxstyle="round,pad=0,rounding_size=0.08", facecolor=fill, edgecolor=edge, linewidth=1
+    )
+    axes.add_patch(shape)
+    axes.text(x + width / 2, y + height / 2, words, ha="center", va="center_baseline", fontsize=size, color=colour)
+
+
+def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str = GREY) -> None:
+    """A thin arrow."""
+    look = {"arrowstyle": "-|>", "color": colour, "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 8}
+    axes.annotate("", end, start, arrowprops=look)
+
+
+def network() -> Figure:
+    """Words, BiLSTM, one attention a label, shared layers, scores; shapes on the left."""
+    figure, axes = canvas(10, 5.7, 20, 11.4)
+    words = ("command", "line", "tool", "records", "audio", "streams")
+    rows: dict[str, tuple[tuple[int, ...], str]] = {
+        "Command Line": ((45, 25, 20, 4, 3, 3), "0.92"),
+        "Audio": ((2, 2, 4, 22, 40, 30), "0.81"),
+        "Game": ((15, 18, 20, 17, 15, 15), "0.01"),
+    }
+    left, step = 4.6, 1.3  # of the columns, one for each word
+
+    def shape(y: float, what: str, size: str) -> None:
+        axes.text(0.2, y + 0.21, what, va="center")
+        axes.text(0.2, y - 0.27, size, va="center", color=GREY, fontsize=8.5)
+
+    for at, word in enumerate(words):
+        x = left + at * step
+        box(axes, x, 0.5, 1.15, 0.55, word, fill=PALE, size=8.5)
+        arrow(axes, (x + 0.575, 1.05), (x + 0.575, 1.7))
+        box(axes, x + 0.3, 1.7, 0.55, 0.75, fill=LIGHT_BLUE, edge=BLUE)
+        arrow(axes, (x + 0.575, 2.45), (x + 0.575, 3.1))
+        arrow(axes, (x + 0.575, 4.5), (x + 0.575, 5.1))
+        box(axes, x + 0.3, 5.1, 0.55, 0.95, fill=LIGHT_BLUE, edge=BLUE)
+        axes.plot([x + 0.575] * 2, [6.05, 6.6], color=LINE, linewidth=0.9)
+    shape(0.78, "words", "tokens")
+    shape(2.07, "word vectors", "tokens × dimensions")
+    shape(3.8, "BiLSTM", "hidden units each way")
+    shape(5.57, "what it makes of them", "tokens × 2 hidden")
+    width = step * len(words) - 0.15
+    for y, name in ((3.85, "from left to right"), (3.1, "from right to left")):
+        box(axes, left, y, width, 0.65, fill="white", edge=BLUE)
+        ends = ((left + 0.3, y + 0.33), (left + width - 0.3, y + 0.33))
+        arrow(axes, *(ends if y > 3.5 else ends[::-1]), colour=BLUE)
+        axes.text(
+            left + width / 2, y + 0.33, f" {name} ", ha="center", va="center", fontsize=8.5, backgroundcolor="white"
+        )
+    shape(8.45, "one attention a label", "labels × tokens")
+    for number, (label, (shares, score)) in enumerate(rows.items()):
+        y = 6.6 + 1.3 * (2 - number)
+        axes.text(left - 0.15, y + 0.42, label, ha="right", va="center", fontsize=8.5, color=BLUE)
+        for at, share in enumerate(shares):
+            x = left + at * step
+            shade = SHADES(share / 60)
+            axes.add_patch(Rectangle((x, y), 1.15, 0.85, facecolor=shade, edgecolor=LINE, linewidth=0.8))
+            dark = share > 28
+            axes.text(
+                x + 0.575, y + 0.42, f"{share} %", ha="center", va="center", fontsize=8.5,
+                color="white" if dark else INK,
+            )  # fmt: skip
+        right = left + width
+        arrow(axes, (right, y + 0.42), (right + 0.75, y + 0.42))
+        box(axes, right + 0.75, y + 0.12, 1.5, 0.6, fill=LIGHT_BLUE, edge=BLUE)
+        arrow(axes, (right + 2.25, y + 0.42), (right + 3.0, y + 0.42))
+        arrow(axes, (right + 5.0, y + 0.42), (right + 5.7, y + 0.42))
+        axes.text(right + 5.85, y + 0.42, score, va="center", fontsize=11, weight="bold" if number < 2 else "normal")
+    right = left + width
+    box(axes, right + 3.0, 6.5, 2.0, 3.75, "the same\nlayers\nfor all\nlabels", fill=LIGHT_ORANGE, edge=ORANGE)
+    for x, name, size in ((1.5, "weighted mean", "2 hidden"), (4.0, "layers", "256 → 1"), (6.15, "score", "0 to 1")):
+        axes.text(right + x, 11.0, name, ha="center", va="center")
+        axes.text(right + x, 10.55, size, ha="center", va="center", color=GREY, fontsize=8.5)
+    axes.text(
+        right + 0.75, 4.6,
+        "A label's row (2 hidden numbers) is compared\nwith every place; a softmax over the words\n"
+        "makes shares of it that add up to 100 %.",
+        va="top", fontsize=9, linespacing=1.5,
+    )  # fmt: skip
+    axes.text(
+        right + 0.75, 2.5, "Blue: shared by all labels, but for the rows.\nMade-up shares and scores.", va="top",
+        fontsize=8.5, color=GREY, linespacing=1.5,
+    )  # fmt: skip
+    return figure
+
+
+FIRST, FAN_OUT, FOLLOWED = 8, 3, 3  # nodes of the first level, children of each node, nodes that are followed
+
+
+class TreeDrawing:
+    """Places of the nodes of a tree with two levels of nodes above the labels."""
+
+    def __init__(self, axes: Axes, base: float) -> None:
+        self.axes, self.base = axes, base
+
+    def place(self, depth: int, at: int) -> tuple[float, float]:
+        """Where node `at` of a level is; 0 is the root, 3 are the labels."""
+        count = 1 if depth == 0 else FIRST * FAN_OUT ** (depth - 1)
+        return 1 + 54 * (at + 0.5) / count, self.base + (16.5, 11.5, 6.0, 1.0)[depth]
+
+    def edge(self, depth: int, at: int, parent: int, colour: str, width: float) -> None:
+        """From a node's parent to it."""
+        (x0, y0), (x1, y1) = self.place(depth - 1, parent), self.place(depth, at)
+        self.axes.plot([x0, x1], [y0, y1], color=colour, linewidth=width, zorder=1, solid_capstyle="round")
+
+    def node(self, depth: int, at: int, fill: str, edge: str, dashed: bool = False) -> None:
+        """A circle, or for a label a small box."""
+        x, y = self.place(depth, at)
+        style: dict[str, Any] = {
+            "facecolor": fill, "edgecolor": edge, "linewidth": 1.2, "zorder": 3, "linestyle": "--" if dashed else "-"
+        }  # fmt: skip
+        if depth == 3:
+            self.axes.add_patch(Rectangle((x - 0.28, y - 0.6), 0.56, 1.2, **style))
+        else:
+            self.axes.add_patch(Circle((x, y), (1.0, 1.0, 0.72)[depth], **style))
+
+    def word(self, depth: int, at: int, words: str, up: float, colour: str = INK, size: float = 8.5) -> None:
+        """A word near a node."""
+        x, y = self.place(depth, at)
+        style: dict[str, Any] = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+        self.axes.text(
+            x, y + up, words, ha="center", va="center", fontsize=size, color=colour, zorder=4,
+            bbox=style if depth < 3 else None,
+        )  # fmt: skip
+
+    def skeleton(self, depths: Sequence[int] = (1, 2, 3)) -> None:
+        """The whole tree, faint."""
+        self.node(0, 0, PALE, LINE)
+        for depth in depths:
+            for at in range(FIRST * FAN_OUT ** (depth - 1)):
+                self.edge(depth, at, at // FAN_OUT if depth > 1 else 0, LINE, 0.5)
+                self.node(depth, at, "white", LINE)
+
+
+def tree() -> Figure:
+    """A document goes down the tree; and what the lowest network is trained on."""
+    figure, axes = canvas(10, 6.4, 80, 51.2)
+    axes.text(1, 49.4, "Tagging: of each level the 3 best nodes are followed", fontsize=11, weight="bold", va="center")
+    drawing = TreeDrawing(axes, 28.5)
+    drawing.skeleton()
+    chances = _chances()
+    for depth, found in enumerate(chances, 1):
+        best = sorted(found, key=lambda at: -found[at])[:FOLLOWED]
+        for at, chance in found.items():
+            parent = at // FAN_OUT if depth > 1 else 0
+            followed = at in best
+            drawing.edge(depth, at, parent, BLUE, 2.2 if followed else 0.9)
+            drawing.node(depth, at, BLUE if followed else LIGHT_BLUE, BLUE)
+            if followed:
+                drawing.word(depth, at, f"{chance:.2f}", -1.75 if depth < 3 else -1.5, BLUE)
+    for y, words in (
+        (45.0, "one document, at the root"),
+        (40.0, "network 1 scores all nodes\nof the first level"),
+        (34.5, "network 2 scores only the\nchildren of the 3 best"),
+        (29.5, "network 3 scores only the\nlabels of the 3 best"),
+    ):
+        axes.text(57, y, words, va="center", linespacing=1.35)
+    axes.text(57, 48.0, "levels = 2, candidates = 3", va="center", color=GREY, fontsize=8.5)
+
+    axes.plot([1, 79], [26.2, 26.2], color=LINE, linewidth=0.8)
+    axes.text(1, 24.4, "Training network 3: the right nodes first", fontsize=11, weight="bold", va="center")
+    drawing = TreeDrawing(axes, 4.2)
+    drawing.skeleton()
+    kinds = {4: "found", 19: "missed", 7: "wrong", 16: "no room"}
+    looks = {
+        "found": (BLUE, BLUE, False),
+        "missed": (ORANGE, ORANGE, False),
+        "wrong": (LIGHT_BLUE, BLUE, False),
+        "no room": ("white", BLUE, True),
+    }
+    right = {4 * FAN_OUT + 1: BLUE, 19 * FAN_OUT + 2: ORANGE}
+    for at, kind in kinds.items():
+        fill, edge, dashed = looks[kind]
+        drawing.node(2, at, fill, edge, dashed)
+        if kind == "no room":
+            continue
+        for label in range(at * FAN_OUT, (at + 1) * FAN_OUT):
+            drawing.edge(3, label, at, edge, 2.2 if label in right else 0.9)
+            drawing.node(3, label, right.get(label, LIGHT_BLUE if edge == BLUE else LIGHT_ORANGE), edge)
+    for y, words in (
+        (20.7, "trained already: networks 1 and 2"),
+        (10.2, "3 nodes for this document:\nfirst all right ones, then the\nbest of the wrong ones"),
+        (5.2, "network 3 learns from their labels:\ndark ones are right, pale ones wrong"),
+    ):
+        axes.text(57, y, words, va="center", linespacing=1.35)
+    legend = (
+        ("found", "right, and found"),
+        ("missed", "right, but missed: put in"),
+        ("wrong", "wrong, but scored high: learned from"),
+        ("no room", "wrong, no room"),
+    )
+    for x, (kind, words) in zip((2, 15.3, 33, 57.5), legend, strict=True):
+        fill, edge, dashed = looks[kind]
+        axes.add_patch(
+            Circle((x, 1.5), 0.65, facecolor=fill, edgecolor=edge, linewidth=1.2, linestyle="--" if dashed else "-")
+        )
+        axes.text(x + 1.1, 1.5, words, va="center", fontsize=8.5)
+    return figure
+
+
+def _chances() -> list[dict[int, float]]:
+    """For each level the nodes that are scored and their probabilities, the product down the path; made up."""
+    own = [
+        {0: 0.02, 1: 0.9, 2: 0.03, 3: 0.01, 4: 0.6, 5: 0.02, 6: 0.2, 7: 0.01},
+        {3: 0.8, 4: 0.1, 5: 0.7, 12: 0.1, 13: 0.5, 14: 0.05, 18: 0.3, 19: 0.02, 20: 0.1},
+        {9: 0.9, 10: 0.1, 11: 0.05, 15: 0.02, 16: 0.8, 17: 0.1, 39: 0.1, 40: 0.02, 41: 0.7},
+    ]
+    chained: list[dict[int, float]] = []
+    for depth, level in enumerate(own):
+        chained.append({at: chance * (chained[-1][at // FAN_OUT] if depth else 1.0) for at, chance in level.items()})
+    return chained
+
+
+def attention() -> Figure:
+    """The description of a package as three labels read it, after training on the demo corpus."""
+    import torch
+
+    torch.set_num_threads(1)  # the same picture whatever the machine has
+    return attention_of(xmtc.make("attentionxml", **SMALL).fit(xmtc.read(demo_folder(), part="train")))
+
+
+def attention_of(model: Model) -> Figure:
+    """Rows are labels, columns are words, shade is share."""
+    test = xmtc.read(demo_folder(), part="test")
+    assert test.texts is not None
+    text = next(test.texts[row] for row in range(len(test)) if test.id(row) == PACKAGE)
+    found = [model.explain(text, label) for label in READERS]
+    words = [text[start:end] for start, end, _ in found[0].spans]
+    shares = np.array([[share for _, _, share in why.spans] for why in found])  # (labels, words)
+    figure = Figure((10, 3.1))
+    axes = figure.add_axes((0.145, 0.03, 0.845, 0.62))
+    axes.imshow(shares, cmap=SHADES, vmin=0, vmax=0.3, aspect="auto")
+    for row, column in zip(*np.nonzero(shares >= 0.02), strict=True):
+        share = shares[row, column]
+        colour = "white" if share > 0.13 else INK
+        axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=8.5, color=colour)
+    axes.set_xticks(range(len(words)), words, rotation=60, ha="left", rotation_mode="anchor", fontsize=9.5)
+    names = [f"{why.label}  {why.score:.2f}" for why in found]
+    axes.set_yticks(range(len(names)), names, fontsize=9.5)
+    axes.set_xticks(np.arange(len(words) + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(len(names) + 1) - 0.5, minor=True)
+    axes.grid(which="minor", color=LINE, linewidth=0.6)
+    axes.tick_params(which="both", length=0, labeltop=True, labelbottom=False)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def cost() -> Figure:
+    """What reading one document costs, against the number of labels: flat, and with the tree that is chosen."""
+    model = AttentionXml()
+    config = model.config
+    labels = np.unique(np.geomspace(100, 3_000_000, 400).astype(int))
+    bilstm = 16 * config.hidden * (config.words.dimensions + config.hidden)
+    label = 2 * (2 * config.hidden + config.layers[0])  # both per word of the document
+    limit = next(int(count) - 1 for count in labels if model._shape_for(int(count)).levels)
+    forced = AttentionXml(tree="tree")
+    shapes = [forced._shape_for(int(count)) for count in labels]
+    scored = np.array([scored_labels(int(count), shape) for count, shape in zip(labels, shapes, strict=True)])
+    panels: list[tuple[str, NDArray[Any], NDArray[Any]]] = [
+        ("flat: every label is scored", np.ones(len(labels)), labels * label / bilstm),
+        ("a tree, as tree=\"auto\" shapes it", np.array([shape.levels + 1 for shape in shapes]), scored * label / bilstm),
+    ]  # fmt: skip
+    figure = Figure((10, 4.0))
+    places = figure.subplots(1, 2, sharey=True)
+    figure.subplots_adjust(left=0.075, right=0.985, bottom=0.15, top=0.9, wspace=0.06)
+    for number, (axes, (title, networks, looking)) in enumerate(zip(places, panels, strict=True)):
+        shown = labels >= limit if number else labels > 0
+        x = labels[shown]
+        axes.plot(x, (networks + looking)[shown], color=INK, linewidth=2.4)
+        axes.plot(x, networks[shown], color=ORANGE, linewidth=1.8, linestyle="--")
+        axes.plot(x, looking[shown], color=BLUE, linewidth=1.8, linestyle=":")
+        axes.axvline(limit, color=LINE, linewidth=1)
+        axes.set(xscale="log", yscale="log", xlim=(100, 3_000_000), ylim=(0.08, 5_000), xlabel="labels")
+        axes.set_title(title, fontsize=11, weight="bold", loc="left")
+        axes.set_xticks([100, 1_000, 10_000, 100_000, 1_000_000], ["100", "1,000", "10,000", "100,000", "1,000,000"])
+        axes.set_yticks([0.1, 1, 10, 100, 1_000], ["0.1", "1", "10", "100", "1,000"])
+        axes.grid(color=PALE, linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.minorticks_off()
+    flat, other = places
+    flat.set_ylabel("times one BiLSTM")
+    flat.text(limit * 1.15, 0.11, f"up to {limit:,} labels\n`auto` takes flat", fontsize=8.5, color=GREY, va="bottom")
+    flat.text(150_000, 700, "in all", weight="bold", ha="right")
+    flat.text(1_500_000, 0.78, "BiLSTM, once", color=ORANGE, ha="right", va="top")
+    flat.text(700, 0.30, "attention", color=BLUE, ha="left", va="bottom")
+    other.text(2_700_000, 9.5, "in all", weight="bold", ha="right")
+    other.text(30_000, 2.25, "BiLSTM, once a level", color=ORANGE, ha="center", va="bottom")
+    other.text(2_700_000, 1.5, "attention: first level and candidates", color=BLUE, ha="right", va="top")
+    return figure
+
+
+def scored_labels(labels: int, shape: TreeShape) -> int:
+    """How many nodes and labels a document is compared with on its way down the tree."""
+    step = int(math.log2(shape.arity))
+    deepest = math.ceil(math.log2(labels / shape.max_leaf)) if labels > shape.max_leaf else 0
+    kept = sorted(range(deepest, 0, -step)[: shape.levels])
+    first = 2 ** kept[0] if kept else labels
+    below = [shape.arity] * (len(kept) - 1) + [shape.max_leaf] * bool(kept)
+    return first + sum(shape.candidates * children for children in below)
+
+
+PICTURES: dict[str, Callable[[], Figure]] = {"network": network, "tree": tree, "attention": attention, "cost": cost}
+
+
+if __name__ == "__main__":
+    main()
