@@ -19,8 +19,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
-from numpy.typing import NDArray
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 import xmtc
 from xmtc.data import demo_folder
@@ -117,7 +116,7 @@ def network() -> Figure:
 
     for at, word in enumerate(words):
         x = left + at * step
-        box(axes, x, 0.5, 1.15, 0.55, word, fill=PALE, size=8.5)
+        box(axes, x - 0.05, 0.5, 1.25, 0.55, word, fill=PALE, size=8)
         arrow(axes, (x + 0.575, 1.05), (x + 0.575, 1.7))
         box(axes, x + 0.3, 1.7, 0.55, 0.75, fill=LIGHT_BLUE, edge=BLUE)
         arrow(axes, (x + 0.575, 2.45), (x + 0.575, 3.1))
@@ -127,7 +126,7 @@ def network() -> Figure:
     shape(0.78, "words", "tokens")
     shape(2.07, "word vectors", "tokens × dimensions")
     shape(3.8, "BiLSTM", "hidden units each way")
-    shape(5.57, "what it makes of them", "tokens × 2 hidden")
+    shape(5.57, "states", "tokens × 2 hidden")
     width = step * len(words) - 0.15
     for y, name in ((3.85, "from left to right"), (3.1, "from right to left")):
         box(axes, left, y, width, 0.65, fill="white", edge=BLUE)
@@ -161,19 +160,21 @@ def network() -> Figure:
         axes.text(right + x, 11.0, name, ha="center", va="center")
         axes.text(right + x, 10.55, size, ha="center", va="center", color=GREY, fontsize=8.5)
     axes.text(
-        right + 0.75, 4.6,
-        "A label's row (2 hidden numbers) is compared\nwith every place; a softmax over the words\n"
-        "makes shares of it that add up to 100 %.",
+        right + 0.75, 5.6,
+        "Each label has a row of 2 hidden numbers\nof its own. It is compared with every word's\n"
+        "state; a softmax makes shares of that,\nwhich add up to 100 %. The mean of the\n"
+        "states, weighed by these shares, goes\nthrough layers that all labels share.",
         va="top", fontsize=9, linespacing=1.5,
     )  # fmt: skip
-    axes.text(
-        right + 0.75, 2.5, "Blue: shared by all labels, but for the rows.\nMade-up shares and scores.", va="top",
-        fontsize=8.5, color=GREY, linespacing=1.5,
-    )  # fmt: skip
+    axes.text(right + 0.75, 0.78, "The shares and scores here are made up.", va="center", fontsize=8.5, color=GREY)
     return figure
 
 
 FIRST, FAN_OUT, FOLLOWED = 8, 3, 3  # nodes of the first level, children of each node, nodes that are followed
+
+
+LABEL = [(-0.45, -1.0), (0.45, -1.0), (0.45, 1.0), (-0.45, 1.0), (-0.45, -1.0)]
+Look = tuple[str, str, str]  # fill, edge, line
 
 
 class TreeDrawing:
@@ -187,38 +188,35 @@ class TreeDrawing:
         count = 1 if depth == 0 else FIRST * FAN_OUT ** (depth - 1)
         return 1 + 54 * (at + 0.5) / count, self.base + (16.5, 11.5, 6.0, 1.0)[depth]
 
-    def edge(self, depth: int, at: int, parent: int, colour: str, width: float) -> None:
+    def edge(self, depth: int, at: int, colour: str, width: float) -> None:
         """From a node's parent to it."""
-        (x0, y0), (x1, y1) = self.place(depth - 1, parent), self.place(depth, at)
-        self.axes.plot([x0, x1], [y0, y1], color=colour, linewidth=width, zorder=1, solid_capstyle="round")
+        (x0, y0), (x1, y1) = self.place(depth - 1, at // FAN_OUT if depth > 1 else 0), self.place(depth, at)
+        self.axes.plot([x0, x1], [y0, y1], color=colour, linewidth=width, zorder=2, solid_capstyle="round")
 
-    def node(self, depth: int, at: int, fill: str, edge: str, dashed: bool = False) -> None:
+    def node(self, depth: int, at: int, look: Look) -> None:
         """A circle, or for a label a small box."""
-        x, y = self.place(depth, at)
-        style: dict[str, Any] = {
-            "facecolor": fill, "edgecolor": edge, "linewidth": 1.2, "zorder": 3, "linestyle": "--" if dashed else "-"
-        }  # fmt: skip
-        if depth == 3:
-            self.axes.add_patch(Rectangle((x - 0.28, y - 0.6), 0.56, 1.2, **style))
-        else:
-            self.axes.add_patch(Circle((x, y), (1.0, 1.0, 0.72)[depth], **style))
+        self._nodes(depth, [at], look, 4)
 
-    def word(self, depth: int, at: int, words: str, up: float, colour: str = INK, size: float = 8.5) -> None:
-        """A word near a node."""
-        x, y = self.place(depth, at)
-        style: dict[str, Any] = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
-        self.axes.text(
-            x, y + up, words, ha="center", va="center", fontsize=size, color=colour, zorder=4,
-            bbox=style if depth < 3 else None,
-        )  # fmt: skip
-
-    def skeleton(self, depths: Sequence[int] = (1, 2, 3)) -> None:
+    def skeleton(self) -> None:
         """The whole tree, faint."""
-        self.node(0, 0, PALE, LINE)
-        for depth in depths:
+        self._nodes(0, [0], (PALE, LINE, "-"), 3)
+        for depth in (1, 2, 3):
+            xs: list[float] = []
+            ys: list[float] = []
             for at in range(FIRST * FAN_OUT ** (depth - 1)):
-                self.edge(depth, at, at // FAN_OUT if depth > 1 else 0, LINE, 0.5)
-                self.node(depth, at, "white", LINE)
+                ends = (self.place(depth - 1, at // FAN_OUT if depth > 1 else 0), self.place(depth, at))
+                xs += [*(x for x, _ in ends), math.nan]
+                ys += [*(y for _, y in ends), math.nan]
+            self.axes.plot(xs, ys, color=LINE, linewidth=0.5, zorder=1)
+            self._nodes(depth, range(FIRST * FAN_OUT ** (depth - 1)), ("white", LINE, "-"), 3)
+
+    def _nodes(self, depth: int, which: Sequence[int], look: Look, above: int) -> None:
+        xs, ys = zip(*(self.place(depth, at) for at in which), strict=True)
+        fill, edge, line = look
+        self.axes.scatter(
+            xs, ys, s=(320, 320, 165, 120)[depth], marker="o" if depth < 3 else LABEL, facecolor=fill, edgecolor=edge,
+            linewidth=1.2, linestyle=line, zorder=above,
+        )  # fmt: skip
 
 
 def tree() -> Figure:
@@ -231,12 +229,15 @@ def tree() -> Figure:
     for depth, found in enumerate(chances, 1):
         best = sorted(found, key=lambda at: -found[at])[:FOLLOWED]
         for at, chance in found.items():
-            parent = at // FAN_OUT if depth > 1 else 0
-            followed = at in best
-            drawing.edge(depth, at, parent, BLUE, 2.2 if followed else 0.9)
-            drawing.node(depth, at, BLUE if followed else LIGHT_BLUE, BLUE)
-            if followed:
-                drawing.word(depth, at, f"{chance:.2f}", -1.75 if depth < 3 else -1.5, BLUE)
+            drawing.edge(depth, at, BLUE, 2.2 if at in best else 0.9)
+            drawing.node(depth, at, (BLUE if at in best else LIGHT_BLUE, BLUE, "-"))
+            if at in best:
+                x, y = drawing.place(depth, at)
+                across, up = ((2.4 if x > 20 else -2.4), 0.0) if depth == 1 else (0.0, -1.75 if depth == 2 else -1.6)
+                axes.text(
+                    x + across, y + up, f"{chance:.2f}", ha="center", va="center", fontsize=8.5, color=BLUE, zorder=5,
+                    bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none"},
+                )  # fmt: skip
     for y, words in (
         (45.0, "one document, at the root"),
         (40.0, "network 1 scores all nodes\nof the first level"),
@@ -251,21 +252,21 @@ def tree() -> Figure:
     drawing = TreeDrawing(axes, 4.2)
     drawing.skeleton()
     kinds = {4: "found", 19: "missed", 7: "wrong", 16: "no room"}
-    looks = {
-        "found": (BLUE, BLUE, False),
-        "missed": (ORANGE, ORANGE, False),
-        "wrong": (LIGHT_BLUE, BLUE, False),
-        "no room": ("white", BLUE, True),
+    looks: dict[str, Look] = {
+        "found": (BLUE, BLUE, "-"),
+        "missed": (ORANGE, ORANGE, "-"),
+        "wrong": (LIGHT_BLUE, BLUE, "-"),
+        "no room": ("white", BLUE, "--"),
     }
     right = {4 * FAN_OUT + 1: BLUE, 19 * FAN_OUT + 2: ORANGE}
     for at, kind in kinds.items():
-        fill, edge, dashed = looks[kind]
-        drawing.node(2, at, fill, edge, dashed)
+        drawing.node(2, at, looks[kind])
         if kind == "no room":
             continue
+        edge = looks[kind][1]
         for label in range(at * FAN_OUT, (at + 1) * FAN_OUT):
-            drawing.edge(3, label, at, edge, 2.2 if label in right else 0.9)
-            drawing.node(3, label, right.get(label, LIGHT_BLUE if edge == BLUE else LIGHT_ORANGE), edge)
+            drawing.edge(3, label, edge, 2.2 if label in right else 0.9)
+            drawing.node(3, label, (right.get(label, LIGHT_BLUE if edge == BLUE else LIGHT_ORANGE), edge, "-"))
     for y, words in (
         (20.7, "trained already: networks 1 and 2"),
         (10.2, "3 nodes for this document:\nfirst all right ones, then the\nbest of the wrong ones"),
@@ -279,10 +280,8 @@ def tree() -> Figure:
         ("no room", "wrong, no room"),
     )
     for x, (kind, words) in zip((2, 15.3, 33, 57.5), legend, strict=True):
-        fill, edge, dashed = looks[kind]
-        axes.add_patch(
-            Circle((x, 1.5), 0.65, facecolor=fill, edgecolor=edge, linewidth=1.2, linestyle="--" if dashed else "-")
-        )
+        fill, edge, line = looks[kind]
+        axes.scatter(x, 1.5, s=130, facecolor=fill, edgecolor=edge, linewidth=1.2, linestyle=line)
         axes.text(x + 1.1, 1.5, words, va="center", fontsize=8.5)
     return figure
 
@@ -317,7 +316,7 @@ def attention_of(model: Model) -> Figure:
     words = [text[start:end] for start, end, _ in found[0].spans]
     shares = np.array([[share for _, _, share in why.spans] for why in found])  # (labels, words)
     figure = Figure((10, 3.1))
-    axes = figure.add_axes((0.145, 0.03, 0.845, 0.62))
+    axes = figure.add_axes((0.155, 0.03, 0.835, 0.62))
     axes.imshow(shares, cmap=SHADES, vmin=0, vmax=0.3, aspect="auto")
     for row, column in zip(*np.nonzero(shares >= 0.02), strict=True):
         share = shares[row, column]
@@ -338,54 +337,71 @@ def cost() -> Figure:
     """What reading one document costs, against the number of labels: flat, and with the tree that is chosen."""
     model = AttentionXml()
     config = model.config
-    labels = np.unique(np.geomspace(100, 3_000_000, 400).astype(int))
     bilstm = 16 * config.hidden * (config.words.dimensions + config.hidden)
     label = 2 * (2 * config.hidden + config.layers[0])  # both per word of the document
-    limit = next(int(count) - 1 for count in labels if model._shape_for(int(count)).levels)
-    forced = AttentionXml(tree="tree")
-    shapes = [forced._shape_for(int(count)) for count in labels]
-    scored = np.array([scored_labels(int(count), shape) for count, shape in zip(labels, shapes, strict=True)])
-    panels: list[tuple[str, NDArray[Any], NDArray[Any]]] = [
-        ("flat: every label is scored", np.ones(len(labels)), labels * label / bilstm),
-        ("a tree, as tree=\"auto\" shapes it", np.array([shape.levels + 1 for shape in shapes]), scored * label / bilstm),
-    ]  # fmt: skip
-    figure = Figure((10, 4.0))
-    places = figure.subplots(1, 2, sharey=True)
-    figure.subplots_adjust(left=0.075, right=0.985, bottom=0.15, top=0.9, wspace=0.06)
-    for number, (axes, (title, networks, looking)) in enumerate(zip(places, panels, strict=True)):
-        shown = labels >= limit if number else labels > 0
-        x = labels[shown]
-        axes.plot(x, (networks + looking)[shown], color=INK, linewidth=2.4)
-        axes.plot(x, networks[shown], color=ORANGE, linewidth=1.8, linestyle="--")
-        axes.plot(x, looking[shown], color=BLUE, linewidth=1.8, linestyle=":")
-        axes.axvline(limit, color=LINE, linewidth=1)
-        axes.set(xscale="log", yscale="log", xlim=(100, 3_000_000), ylim=(0.08, 5_000), xlabel="labels")
-        axes.set_title(title, fontsize=11, weight="bold", loc="left")
-        axes.set_xticks([100, 1_000, 10_000, 100_000, 1_000_000], ["100", "1,000", "10,000", "100,000", "1,000,000"])
-        axes.set_yticks([0.1, 1, 10, 100, 1_000], ["0.1", "1", "10", "100", "1,000"])
-        axes.grid(color=PALE, linewidth=0.8)
+    limit = next(count for count in range(1, 1_000_000) if model._shape_for(count + 1).levels)
+
+    def parts(count: int) -> tuple[float, float, float]:
+        """(BiLSTMs, attention of the first network, attention of those below), in BiLSTMs."""
+        shape = model._shape_for(count)
+        first, below = scored(count, shape)
+        return shape.levels + 1, first * label / bilstm, below * label / bilstm
+
+    figure = Figure((10, 4.1))
+    lines, bars = figure.subplots(1, 2, width_ratios=(1, 1.15))
+    figure.subplots_adjust(left=0.075, right=0.99, bottom=0.14, top=0.9, wspace=0.17)
+    counts = np.unique(np.geomspace(100, 3_000_000, 300).astype(int))
+    flat = 1 + counts * label / bilstm
+    few = counts <= limit
+    lines.plot(counts, flat, color=GREY, linewidth=1.8, linestyle="--")
+    lines.plot(counts[few], flat[few], color=BLUE, linewidth=2.6)
+    lines.plot(counts[~few], [sum(parts(int(count))) for count in counts[~few]], color=BLUE, linewidth=2.6)
+    lines.axvline(limit, color=LINE, linewidth=1)
+    lines.set(xscale="log", yscale="log", xlim=(100, 3_000_000), ylim=(0.8, 5_000), xlabel="labels")
+    lines.set_xticks([100, 1_000, 10_000, 100_000, 1_000_000], ["100", "1,000", "10,000", "100,000", "1,000,000"])
+    lines.set_yticks([1, 10, 100, 1_000], ["1", "10", "100", "1,000"])
+    lines.set_ylabel("cost of a document, in BiLSTMs")
+    lines.set_title("In all", fontsize=11, weight="bold", loc="left")
+    lines.text(60_000, 190, 'tree="flat"', color=GREY, ha="right")
+    lines.text(100_000, 2.6, 'tree="auto"', color=BLUE, ha="center", va="top")
+    lines.text(limit * 0.88, 900, f"{limit:,} labels:\nup to here\nauto is flat", fontsize=8.5, color=GREY, ha="right")
+
+    shown = (600, 3_700, 30_000, 500_000, 3_000_000)
+    looks = (
+        (ORANGE, "BiLSTM, once a network"),
+        (BLUE, "attention: all labels, or all nodes of the first level"),
+        ("#8fbfe3", "attention: candidates further down"),
+    )
+    heights = np.zeros(len(shown))
+    for part, (colour, words) in zip(np.array([parts(count) for count in shown]).T, looks, strict=True):
+        bars.bar(range(len(shown)), part, 0.62, bottom=heights, color=colour, label=words)
+        heights += part
+    names = []
+    for at, (count, total) in enumerate(zip(shown, heights, strict=True)):
+        levels = model._shape_for(count).levels
+        beside = f"\nflat: {1 + count * label / bilstm:,.0f}" if levels else ""
+        bars.text(at, total + 0.12, f"{total:.1f}{beside}", ha="center", va="bottom", fontsize=8.5)
+        names.append(f"{count:,}\n{f'{levels + 1} networks' if levels else 'flat'}")
+    bars.set_xticks(range(len(shown)), names)
+    bars.set(ylim=(0, 10.5))
+    bars.set_title('What it goes into, with tree="auto"', fontsize=11, weight="bold", loc="left")
+    bars.legend(loc="upper left", frameon=False, fontsize=9, borderaxespad=0.2)
+    for axes in (lines, bars):
+        axes.grid(color=PALE, linewidth=0.8, axis="both" if axes is lines else "y")
         axes.set_axisbelow(True)
         axes.minorticks_off()
-    flat, other = places
-    flat.set_ylabel("times one BiLSTM")
-    flat.text(limit * 1.15, 0.11, f"up to {limit:,} labels\n`auto` takes flat", fontsize=8.5, color=GREY, va="bottom")
-    flat.text(150_000, 700, "in all", weight="bold", ha="right")
-    flat.text(1_500_000, 0.78, "BiLSTM, once", color=ORANGE, ha="right", va="top")
-    flat.text(700, 0.30, "attention", color=BLUE, ha="left", va="bottom")
-    other.text(2_700_000, 9.5, "in all", weight="bold", ha="right")
-    other.text(30_000, 2.25, "BiLSTM, once a level", color=ORANGE, ha="center", va="bottom")
-    other.text(2_700_000, 1.5, "attention: first level and candidates", color=BLUE, ha="right", va="top")
     return figure
 
 
-def scored_labels(labels: int, shape: TreeShape) -> int:
-    """How many nodes and labels a document is compared with on its way down the tree."""
+def scored(labels: int, shape: TreeShape) -> tuple[int, int]:
+    """How many nodes or labels a document is compared with by the first network, and by those below it."""
     step = int(math.log2(shape.arity))
-    deepest = math.ceil(math.log2(labels / shape.max_leaf)) if labels > shape.max_leaf else 0
+    deepest = math.ceil(math.log2(max(1.0, labels / shape.max_leaf)))
     kept = sorted(range(deepest, 0, -step)[: shape.levels])
-    first = 2 ** kept[0] if kept else labels
-    below = [shape.arity] * (len(kept) - 1) + [shape.max_leaf] * bool(kept)
-    return first + sum(shape.candidates * children for children in below)
+    if not kept:
+        return labels, 0
+    children = [shape.arity] * (len(kept) - 1) + [shape.max_leaf]
+    return 2 ** kept[0], shape.candidates * sum(children)
 
 
 PICTURES: dict[str, Callable[[], Figure]] = {"network": network, "tree": tree, "attention": attention, "cost": cost}

@@ -13,7 +13,7 @@ QUICK: dict[str, dict[str, object]] = {
     "attentionxml": {
         "hidden": 16, "layers": [16], "dropout": 0.1,
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
-        "training": {"epochs": 12, "batch": 12, "learning_rate": 0.03, "evaluate_every": 12, "average_from": 8},
+        "training": {"epochs": 12, "batch": 4, "learning_rate": 0.02, "evaluate_every": 27, "average_from": 8},
     },
     "xml_cnn": {
         "widths": [2, 3], "filters": 16, "chunks": 2, "bottleneck": 16, "dropout": 0.1,

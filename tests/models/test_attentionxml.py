@@ -172,13 +172,15 @@ def test_probabilities_are_products_down_the_path() -> None:
             assert score == pytest.approx(expected[label], rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("settings", [TREE, {"trees": 2}])
-def test_going_on_after_a_kill_gives_the_same_model(settings: dict[str, Any], tmp_path: Path) -> None:
+# Before the first checkpoint, within an epoch, after the first level or model, and in the middle of the second.
+@pytest.mark.parametrize(("settings", "moments"), [(TREE, (2, 40, 83)), ({"trees": 2}, (90,))])
+def test_going_on_after_a_kill_gives_the_same_model(
+    settings: dict[str, Any], moments: tuple[int, ...], tmp_path: Path
+) -> None:
     chosen = changed(training={"epochs": 3, "evaluate_every": 4, "average_from": 1}, **settings)
     whole = AttentionXml(**chosen).fit(small_corpus())
-    steps = 3 * -(-108 // chosen["training"]["batch"])
-    for at, moment in enumerate((0, 2, steps // 2, steps, steps + 3, 2 * steps - 1)):
-        folder = tmp_path / str(at)
+    for moment in moments:  # 27 steps an epoch
+        folder = tmp_path / str(moment)
         run = subprocess.run([sys.executable, CHILD, folder, json.dumps(chosen), str(moment)], capture_output=True)
         assert run.returncode == -9, run.stderr.decode()
         resumed = AttentionXml(**chosen).fit(small_corpus(), checkpoints=folder)
