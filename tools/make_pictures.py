@@ -51,8 +51,10 @@ SMALL: dict[str, Any] = {
     "hidden": 32,
     "layers": [32],
     "words": {"vectors": "learn", "dimensions": 50, "max_tokens": 80},
-    "training": {"batch": 16, "learning_rate": 0.005, "epochs": 5, "average_from": 2},
+    "training": {"batch": 16, "learning_rate": 0.005, "epochs": 5, "average_from": 2, "evaluate_every": 100},
 }
+#: The network of the paper's two smallest data sets.
+PAPER: dict[str, Any] = {"hidden": 256, "layers": [256], "words": {"dimensions": 300}}
 
 
 def main() -> None:
@@ -126,7 +128,7 @@ def network() -> Figure:
     shape(0.78, "words", "tokens")
     shape(2.07, "word vectors", "tokens × dimensions")
     shape(3.8, "BiLSTM", "hidden units each way")
-    shape(5.57, "states", "tokens × 2 hidden")
+    shape(5.57, "states", "tokens × 2·hidden")
     width = step * len(words) - 0.15
     for y, name in ((3.85, "from left to right"), (3.1, "from right to left")):
         box(axes, left, y, width, 0.65, fill="white", edge=BLUE)
@@ -156,12 +158,16 @@ def network() -> Figure:
         axes.text(right + 5.85, y + 0.42, score, va="center", fontsize=11, weight="bold" if number < 2 else "normal")
     right = left + width
     box(axes, right + 3.0, 6.5, 2.0, 3.75, "the same\nlayers\nfor all\nlabels", fill=LIGHT_ORANGE, edge=ORANGE)
-    for x, name, size in ((1.5, "weighted mean", "2 hidden"), (4.0, "layers", "256 → 1"), (6.15, "score", "0 to 1")):
+    for x, name, size in (
+        (1.5, "weighted mean", "2·hidden"),
+        (4.0, "layers", "2·hidden → 1"),
+        (6.15, "score", "0 to 1"),
+    ):
         axes.text(right + x, 11.0, name, ha="center", va="center")
         axes.text(right + x, 10.55, size, ha="center", va="center", color=GREY, fontsize=8.5)
     axes.text(
         right + 0.75, 5.6,
-        "Each label has a row of 2 hidden numbers\nof its own. It is compared with every word's\n"
+        "Each label has a row of 2·hidden numbers\nof its own. It is compared with every word's\n"
         "state; a softmax makes shares of that,\nwhich add up to 100 %. The mean of the\n"
         "states, weighed by these shares, goes\nthrough layers that all labels share.",
         va="top", fontsize=9, linespacing=1.5,
@@ -173,7 +179,7 @@ def network() -> Figure:
 FIRST, FAN_OUT, FOLLOWED = 8, 3, 3  # nodes of the first level, children of each node, nodes that are followed
 
 
-LABEL = [(-0.45, -1.0), (0.45, -1.0), (0.45, 1.0), (-0.45, 1.0), (-0.45, -1.0)]
+LABEL = [(-9, -20), (9, -20), (9, 20), (-9, 20), (-9, -20)]  # the outline of a label
 Look = tuple[str, str, str]  # fill, edge, line
 
 
@@ -335,7 +341,7 @@ def attention_of(model: Model) -> Figure:
 
 def cost() -> Figure:
     """What reading one document costs, against the number of labels: flat, and with the tree that is chosen."""
-    model = AttentionXml()
+    model = AttentionXml(**PAPER)
     config = model.config
     bilstm = 16 * config.hidden * (config.words.dimensions + config.hidden)
     label = 2 * (2 * config.hidden + config.layers[0])  # both per word of the document
@@ -366,7 +372,7 @@ def cost() -> Figure:
     lines.text(100_000, 2.6, 'tree="auto"', color=BLUE, ha="center", va="top")
     lines.text(limit * 0.88, 900, f"{limit:,} labels:\nup to here\nauto is flat", fontsize=8.5, color=GREY, ha="right")
 
-    shown = (600, 3_700, 30_000, 500_000, 3_000_000)
+    shown = (600, 5_900, 30_000, 500_000, 3_000_000)
     looks = (
         (ORANGE, "BiLSTM, once a network"),
         (BLUE, "attention: all labels, or all nodes of the first level"),
@@ -385,7 +391,7 @@ def cost() -> Figure:
     bars.set_xticks(range(len(shown)), names)
     bars.set(ylim=(0, 10.5))
     bars.set_title('What it goes into, with tree="auto"', fontsize=11, weight="bold", loc="left")
-    bars.legend(loc="upper left", frameon=False, fontsize=9, borderaxespad=0.2)
+    bars.legend(loc="upper left", framealpha=1, edgecolor="white", fontsize=9, borderaxespad=0.2)
     for axes in (lines, bars):
         axes.grid(color=PALE, linewidth=0.8, axis="both" if axes is lines else "y")
         axes.set_axisbelow(True)

@@ -68,8 +68,8 @@ class AttentionXmlConfig(ModelConfig):
     arity: int | None = Field(None, ge=2)
     max_leaf: PositiveInt | None = None
     candidates: PositiveInt | None = None
-    hidden: PositiveInt = 256
-    layers: tuple[PositiveInt, ...] = Field((256,), min_length=1)
+    hidden: PositiveInt = 128
+    layers: tuple[PositiveInt, ...] = Field((128,), min_length=1)
     dropout: float = Field(0.5, ge=0, lt=1)
     pooling: Literal["attention", "max"] = "attention"
     bottleneck: PositiveInt = 512
@@ -152,10 +152,9 @@ class AttentionXml(Model):
         arity = config.arity or 2**step
         max_leaf = config.max_leaf or arity
         candidates = config.candidates or max(FEWEST_PARENTS, CANDIDATES // max_leaf)
-        reason = (
-            f"a tree: {labels:,} labels are more than the {affordable:,} that are affordable at once; "
-            f"levels={levels}, arity={arity}, max_leaf={max_leaf}, candidates={candidates}"
-        )
+        why = f"{labels:,} labels are more than the {affordable:,} that are affordable at once"
+        reason = f"a tree{': ' + why if config.tree == 'auto' else ', as asked'}; "
+        reason += f"levels={levels}, arity={arity}, max_leaf={max_leaf}, candidates={candidates}"
         return TreeShape(levels, arity, max_leaf, candidates, reason)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
@@ -44,6 +44,8 @@ WEIGHTS = "network"
 class XmlCnnTraining(TrainingSettings):
     """How the network is trained; unless it is asked for, weights are not averaged, as in the paper."""
 
+    batch: PositiveInt = 64
+    learning_rate: PositiveFloat = 1e-3
     average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
 
 

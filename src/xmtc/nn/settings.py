@@ -24,7 +24,7 @@ class WordSettings(BaseModel):
     min_df: PositiveInt = 1
     max_tokens: PositiveInt = 500
     vectors: str = LEARN
-    missing: Annotated[str, Field(pattern=f"^({LEARN}|{RANDOM})$")] = RANDOM
+    missing: Annotated[str, Field(pattern=f"^({LEARN}|{RANDOM})$")] = LEARN
     dimensions: PositiveInt = 100
     frozen: bool = False
     dropout: float = Field(0.2, ge=0, lt=1)
@@ -44,13 +44,13 @@ class TrainingSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 10
-    batch: PositiveInt = 40
+    batch: PositiveInt = 16
     accumulate: PositiveInt = 1
-    learning_rate: PositiveFloat = 1e-3
+    learning_rate: PositiveFloat = 2e-3
     row_learning_rate: PositiveFloat | None = None
     average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 3
     clip: PositiveFloat | None = 5.0
-    evaluate_every: PositiveInt = 100
+    evaluate_every: PositiveInt = 250
     patience: PositiveInt = 50
     valid_documents: Annotated[int, Field(ge=0)] = 500
     processes: PositiveInt = 1
