@@ -74,6 +74,8 @@ def kind(facts: dict[str, Any]) -> str:
     ('whole number, above 0', '`a` or `b`')
     >>> kind({"anyOf": [{"type": "integer"}, {"type": "null"}]})
     'whole number, or `null`'
+    >>> kind({"type": "array", "items": {"type": "integer"}})
+    'a list, each a whole number'
     """
     if "anyOf" in facts:
         return ", or ".join(map(kind, facts["anyOf"]))
@@ -82,6 +84,8 @@ def kind(facts: dict[str, Any]) -> str:
     if facts.get("type") == "array" and "prefixItems" in facts:
         kinds = list(dict.fromkeys(map(kind, facts["prefixItems"])))
         return f"a list of {len(facts['prefixItems'])}, each a {' or '.join(kinds)}"
+    if facts.get("type") == "array" and "items" in facts:
+        return f"a list, each a {kind(facts['items'])}"
     names = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "`null`"}
     limits = {"exclusiveMinimum": "above", "minimum": "at least", "exclusiveMaximum": "below", "maximum": "at most"}
     words = [names.get(facts.get("type", ""), facts.get("type", "anything"))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 
@@ -24,7 +24,7 @@ class WordSettings(BaseModel):
     min_df: PositiveInt = 1
     max_tokens: PositiveInt = 500
     vectors: str = LEARN
-    missing: Annotated[str, Field(pattern=f"^({LEARN}|{RANDOM})$")] = LEARN
+    missing: Literal["learn", "random"] = "learn"
     dimensions: PositiveInt = 100
     frozen: bool = False
     dropout: float = Field(0.2, ge=0, lt=1)
