@@ -22,7 +22,7 @@ class RowAdam(Optimizer):
 
     >>> weight = torch.nn.Parameter(torch.zeros(2, 1))
     >>> optimiser = RowAdam([weight], learning_rate=0.1)
-    >>> weight.grad = torch.sparse_coo_tensor(torch.tensor([[1]]), torch.tensor([[5.0]]), (2, 1))
+    >>> torch.nn.functional.embedding(torch.tensor([1]), weight, sparse=True).sum().backward()
     >>> optimiser.step()
     >>> weight.detach().flatten().round(decimals=3).tolist()
     [0.0, -0.1]
