@@ -103,7 +103,8 @@ class AttentionXml(Model):
 
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
-    >>> small = dict(hidden=8, layers=[8], words=dict(vectors="random", dimensions=8), training=dict(batch=4))
+    >>> quick = dict(batch=4, learning_rate=0.02)
+    >>> small = dict(hidden=8, layers=[8], words=dict(vectors="random", dimensions=8), training=quick)
     >>> AttentionXml(**small).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
     'fruit'
     """

@@ -24,7 +24,7 @@ class RowAdam(Optimizer):
     >>> optimiser = RowAdam([weight], learning_rate=0.1)
     >>> torch.nn.functional.embedding(torch.tensor([1]), weight, sparse=True).sum().backward()
     >>> optimiser.step()
-    >>> weight.detach().flatten().round(decimals=3).tolist()
+    >>> [round(value, 3) for value in weight.flatten().tolist()]
     [0.0, -0.1]
     """
 
