@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,40 @@ def test_each_level_begins_with_the_one_above(monkeypatch: pytest.MonkeyPatch) -
     assert [same for _, same in begun] == [True, True]
 
 
+def test_further_levels_learn_from_what_the_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the right nodes put in; but they are not put into the search itself, nor do they lose it its scores."""
+    from xmtc.nn import levels
+
+    learners: list[levels.LevelLearner] = []
+    above: list[levels.Beam] = []
+    make, step = levels.LevelLearner.__init__, levels.step_down
+
+    def remember(self: levels.LevelLearner, *arguments: Any) -> None:
+        make(self, *arguments)
+        learners.append(self)
+
+    def remember_step(network: Any, level: Any, first: bool, tokens: Any, beam: levels.Beam, *further: Any) -> Any:
+        if not further[2:] or "candidates" in further[2]:
+            above.append(beam)
+        return step(network, level, first, tokens, beam, *further)
+
+    monkeypatch.setattr(levels.LevelLearner, "__init__", remember)
+    monkeypatch.setattr(levels, "step_down", remember_step)
+    corpus = small_corpus()
+    AttentionXml(**changed(training={"epochs": 1}, **{**DEEP, "candidates": 1})).fit(corpus)
+    assert len(learners) == 3
+    for upper, lower in pairwise(learners):
+        for row in range(len(lower.train.tokens)):
+            right = upper.train.targets.indices[slice(*upper.train.targets.indptr[row : row + 2])]
+            if len(right):
+                assert lower.beam.nodes[row, 0] in right
+    second = above[2]  # the training documents' nodes before the step down from the second level
+    assert (second.scores < 0).all()
+    rows = np.arange(len(second.nodes))
+    wrong = [second.nodes[row, 0] not in learners[0].train.targets[[row]].indices for row in rows]
+    assert any(wrong), "after one epoch the search makes mistakes"
+
+
 def test_trees_of_an_ensemble_differ_and_are_averaged() -> None:
     corpus = small_corpus()
     model = AttentionXml(**changed(trees=2, **TREE)).fit(corpus)
@@ -110,7 +145,8 @@ def test_trees_of_an_ensemble_differ_and_are_averaged() -> None:
 
 def test_flat_ensemble_has_different_seeds() -> None:
     one, two = AttentionXml(**short(trees=2)).fit(small_corpus()).members_
-    assert not np.array_equal(*(m.networks[0].to_arrays()["encoder.left.weight_hh_l0"] for m in (one, two)))
+    a, b = (member.networks[0].to_arrays()["encoder.left.weight_hh_l0"] for member in (one, two))
+    assert not np.array_equal(a, b)
 
 
 def test_the_choice_of_the_tree_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -203,29 +203,29 @@ class AttentionXml(Model):
         config = self.config
         networks: list[TextNetwork] = []
         targets = [tree.targets(part.targets) for part in (train, valid)]
-        beams = [Beam.at_root(len(part.tokens)) for part in (train, valid)]
+        found = [Beam.at_root(len(part.tokens)) for part in (train, valid)]  # the nodes that the search has reached
         for depth, level in enumerate(tree.levels):
+            followed = found[0] if depth == 0 else found[0].with_positives(targets[0][depth - 1], beam)
             name = f"tree{at}-level{depth}" if tree.depth > 1 else f"model{at}"
             seed = derived_seed(config.seed, at, depth)
             network = self._network(table, level.shape[1], depth > 0, seed)
             if networks:
                 network.begin_from(networks[-1])
             learner = LevelLearner(
-                network, level, depth == 0, Documents(train.tokens, targets[0][depth]), beams[0],
-                Documents(valid.tokens, targets[1][depth]), beams[1],
+                network, level, depth == 0, Documents(train.tokens, targets[0][depth]), followed,
+                Documents(valid.tokens, targets[1][depth]), found[1],
             )  # fmt: skip
             network.expect(learner.share_of_positives())
             train_network(learner, config.training.at(depth), seed, checkpoints, name)
             networks.append(network)
             if depth + 1 < tree.depth:
                 with cores_at_work() as cores:
-                    beams = [
+                    found = [
                         step_down(
                             network, level, depth == 0, part.tokens, above, beam, cores, f"{name}: finding candidates"
                         )
-                        for part, above in zip((train, valid), beams, strict=True)
+                        for part, above in zip((train, valid), found, strict=True)
                     ]
-                beams[0] = beams[0].with_positives(targets[0][depth], beam)
         return networks
 
     def _network(self, table: NDArray[np.float32], labels: int, sparse: bool, seed: int) -> TextNetwork:
