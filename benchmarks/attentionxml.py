@@ -4,8 +4,9 @@
 
 Both train on the first --documents of the training file, without validation documents, for the same number of epochs
 on each of two levels (clusters of 8 labels at the most, then labels), and tag all test documents. Each has a process
-of its own, one after the other, and trains and answers on a few documents first. LibMultiLabel is installed on first
-use into --venvs. Each has the learning rate of its own examples (0.001, ours 0.002). Its words are runs of letters and digits without those that are numbers; ours keep numbers.
+of its own, one after the other, and trains and answers on a few documents first. Each has the learning rate of its
+own examples (0.001, ours 0.002). LibMultiLabel is installed on first use into --venvs; its words are runs of letters
+and digits without those that are numbers; ours keep numbers.
 
 * train: from documents in memory to a model in memory, clustering of labels included. For us that includes finding the
   words of the texts and reading the word vectors; for LibMultiLabel that is "prepare", which is not counted.

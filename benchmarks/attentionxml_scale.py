@@ -75,7 +75,7 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
     times: list[float] = []
     step = Task.training_step
 
-    def timed(self: Task, batch: np.ndarray, index: int) -> None:  # type: ignore[type-arg]
+    def timed(self: Task, batch: np.ndarray, index: int) -> None:
         start = time.perf_counter()
         step(self, batch, index)
         times.append(time.perf_counter() - start)
