@@ -66,7 +66,11 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
     )  # fmt: skip
     learner = LevelLearner(network, level, False, *parts[0], *parts[1])
     task = Task(
-        learner, TrainingSettings(epochs=1, batch=BATCH, average_from=0), 0, Checkpoints(None, {}), f"{labels:,}"
+        learner,
+        TrainingSettings(epochs=1, batch=BATCH, average_from=0, evaluate_every=100),
+        0,
+        Checkpoints(None, {}),
+        f"{labels:,}",
     )
     for weight in task.weights.values():
         for part in (task.optimiser._state(weight)[key] for key in ("mean", "square")):
