@@ -9,9 +9,6 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.models.base import Model
 from xmtc.models.catalogue import CATALOGUE, make
 
-#: Scripts that tests run in processes of their own; not test modules.
-collect_ignore = ["children"]
-
 
 @pytest.fixture(params=sorted(CATALOGUE))
 def name(request: pytest.FixtureRequest) -> str:
