@@ -58,7 +58,8 @@ def console(**settings: bool) -> Console:
 @pytest.mark.parametrize("name", ["knn", "dismec", "parabel", "bonsai"])
 def test_the_best_labels(run: Run, models: Path, name: str) -> None:
     code, out, err = run(name, "--text", "A SHIP with bread", "--k", "2")
-    assert (code, err) == (0, "")
+    said = [line for line in err.splitlines() if not line.startswith("compiled ")]  # at the first use of a kernel
+    assert (code, said) == (0, [])
     text = "A SHIP with bread"
     best = load(models / name).predict([text], 2).ids[0].tolist()
     expected = [summary(load(models / name).explain(text, LABELS.key(at))) for at in best]

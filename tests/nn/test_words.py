@@ -34,7 +34,7 @@ def test_a_files_vectors_are_taken_as_they_are(glove: Path) -> None:
 
 
 def test_words_that_a_file_does_not_have_get_random_vectors(glove: Path) -> None:
-    settings = WordSettings(vectors=str(glove))
+    settings = WordSettings(vectors=str(glove), missing="random")
     (tokenizer, _, one), (_, _, same), (_, _, other) = (words_of(settings, TEXTS, seed) for seed in (0, 0, 1))
     rows = [tokenizer.words.index(word) for word in ("sat", "off", "<unk>")]
     assert (np.abs(one[rows]) <= 1).all()

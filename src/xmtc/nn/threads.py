@@ -38,7 +38,10 @@ def cores_at_work(most: int | None = None) -> Iterator[Cores]:
     before = torch.get_num_threads()
     count = min(before, most or before)
     if count == 1:
-        yield Cores(None, 1)
+        try:
+            yield Cores(None, 1)
+        finally:
+            torch.set_flush_denormal(False)  # other code in this thread may count on them
         return
     # This thread's own operations are small; sharing them would wait for a core that is busy.
     torch.set_num_threads(1)
@@ -57,3 +60,4 @@ def cores_at_work(most: int | None = None) -> Iterator[Cores]:
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(before)
+        torch.set_flush_denormal(False)
