@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from linear import BUSY, METRICS, THREADS, VENVS, Row, busy_cores, metrics_of, names
+from linear import BUSY, METRICS, THREADS, VENVS, Row, busy_cores, metrics_of, names, show_table
 from peers.environments import Problem, output_of, python_of
 from timing import arguments, corpus
 from xmtc.corpus.corpus import Corpus
@@ -130,15 +130,8 @@ def promises(rows: dict[str, Row]) -> Iterator[tuple[str, float, float]]:
 
 def show(rows: dict[str, Row], options: argparse.Namespace) -> None:
     """A Markdown table, and the promises."""
-    width = max(map(len, rows))
-    columns = {column: max(6, len(column)) for column in (*METRICS, *SPEEDS, *COSTS)}
-    print(f"\n{options.corpus}, {options.documents} training documents, {options.epochs} epochs, 2 threads\n")
-    print(f"| {'tool':<{width}} | " + " | ".join(column.rjust(size) for column, size in columns.items()) + " |")
-    print("|".join(["", "-" * (width + 2), *("-" * (size + 1) + ":" for size in columns.values()), ""]))
-    for tool, row in rows.items():
-        cells = [f"{row[column]:{size}.2f}" for column, size in columns.items() if "problem" not in row]
-        print(f"| {tool:<{width}} | " + " | ".join(cells or [row["problem"]]) + " |")
-    print()
+    title = f"{options.corpus}, {options.documents} training documents, {options.epochs} epochs, 2 threads"
+    show_table(title, rows, (*METRICS, *SPEEDS, *COSTS))
     for what, value, least in promises(rows):
         verdict = "kept" if value >= least else "NOT KEPT"
         print(f"* {what}: {value:.2f} (at least {least:g} is promised: {verdict})")

@@ -20,7 +20,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,17 +151,22 @@ def promises(name: str, rows: dict[str, Row]) -> Iterator[tuple[str, float, floa
         yield f"single document, {tool}, ms", good[tool]["single ms"], 1.0
 
 
-def show(name: str, rows: dict[str, Row]) -> None:
-    """A Markdown table, and the promises."""
+def show_table(title: str, rows: dict[str, Row], shown: Sequence[str]) -> None:
+    """A Markdown table with a row for each tool, or why there is none."""
     width = max(map(len, rows))
-    columns = {column: max(6, len(column)) for column in (*METRICS, *COSTS)}
-    print(f"\n{name}, 2 threads\n")
+    columns = {column: max(6, len(column)) for column in shown}
+    print(f"\n{title}\n")
     print(f"| {'tool':<{width}} | " + " | ".join(column.rjust(size) for column, size in columns.items()) + " |")
     print("|".join(["", "-" * (width + 2), *("-" * (size + 1) + ":" for size in columns.values()), ""]))
     for tool, row in rows.items():
         cells = [f"{row[column]:{size}.2f}" for column, size in columns.items() if "problem" not in row]
         print(f"| {tool:<{width}} | " + " | ".join(cells or [row["problem"]]) + " |")
     print()
+
+
+def show(name: str, rows: dict[str, Row]) -> None:
+    """A Markdown table, and the promises."""
+    show_table(f"{name}, 2 threads", rows, (*METRICS, *COSTS))
     for what, value, most in promises(name, rows):
         verdict = "" if most is None else f" (at most {most:g} is promised: {'kept' if value <= most else 'NOT KEPT'})"
         print(f"* {what}: {value:.2f}{verdict}")

@@ -106,7 +106,7 @@ class Parabel(Model):
         """
         vectors = DocumentVectors(self.config.tfidf)
         shared = vectors.terms_of(corpus) * corpus.targets.nnz // max(1, len(corpus))
-        return vectors.memory_needed(corpus) + (30 + 10 * self.config.trees) * shared
+        return vectors.memory_needed(corpus) + (12 + 6 * self.config.trees) * shared
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         self.vectors_ = DocumentVectors(self.config.tfidf)
