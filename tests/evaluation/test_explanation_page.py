@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from xmtc.evaluation.explanation_page import LISTED, Piece, places, shaded, write_explanation_page
@@ -99,6 +99,7 @@ def test_overlapping_terms_add_up() -> None:
 
 
 @given(st.text(max_size=40), st.booleans(), st.booleans())
+@example("0\U00013460", False, False)  # a letter since Unicode 15, later than some Pythons
 def test_every_word_of_a_model_is_found(text: str, lowercase: bool, strip_accents: bool) -> None:
     words = list(WordRules(lowercase, strip_accents).words(text))
     found = places(text, [(word, 1.0) for word in words])

@@ -57,7 +57,7 @@ def places(text: str, words: Iterable[tuple[str, float]]) -> list[Span]:
     weights = dict(words)
     rules = _rules_of(weights)
     fold = rules.hf_normalizer().normalize_str
-    spans = [span for _, span in rules.hf_pre_tokenizer().pre_tokenize_str(text)]
+    spans = rules.spans(text)
     folded = [fold(text[start:end]) for start, end in spans]
     parts: list[dict[str, float]] = [{} for _ in spans]  # of each word: the terms that it belongs to
     for length in {term.count(" ") + 1 for term in weights}:

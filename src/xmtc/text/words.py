@@ -111,6 +111,19 @@ class WordRules:
         run = rf"(?:(?!{ideograph})[\p{{L}}\p{{M}}\p{{N}}_]){{{max(self.min_chars, 1)},}}"
         return pre_tokenizers.Split(Regex(rf"{ideograph}|{run}"), behavior="removed", invert=True)
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where the words of a text stand, as (start, end) in characters.
+
+        >>> WordRules().spans("Op. 25")
+        [(0, 2), (4, 6)]
+        """
+        from xmtc.kernels.words import SEPARATOR
+
+        # The library may know letters of a later Unicode than Python, by which `words` goes.
+        table = self.fold_table()
+        known = "".join(" " if table[ord(character)] == SEPARATOR else character for character in text)
+        return [span for _, span in self.hf_pre_tokenizer().pre_tokenize_str(known)]
+
 
 @lru_cache(maxsize=4)
 def _fold_table(lowercase: bool, strip_accents: bool) -> NDArray[np.int32]:
