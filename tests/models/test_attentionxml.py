@@ -12,6 +12,7 @@ import pytest
 from contract_corpus import QUICK, small_corpus
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, ConfigError, OutOfMemory
 from xmtc.models import base
 from xmtc.models.attentionxml import AttentionXml
@@ -21,6 +22,7 @@ from xmtc.predictions import Predictions
 SMALL: dict[str, Any] = QUICK["attentionxml"]
 TREE: dict[str, Any] = {"tree": "tree", "levels": 1, "arity": 2, "max_leaf": 2, "candidates": 2}
 DEEP: dict[str, Any] = {"tree": "tree", "levels": 2, "arity": 2, "max_leaf": 1, "candidates": 3}
+LABEL_TABLES = ("head.rows.weight", "head.own.weight")
 CHILD = Path(__file__).parent / "children" / "train_until_killed.py"
 
 
@@ -85,16 +87,25 @@ def test_each_level_begins_with_the_one_above(monkeypatch: pytest.MonkeyPatch) -
     real = networks.TextNetwork.begin_from
 
     def begin(self: networks.TextNetwork, above: networks.TextNetwork) -> None:
-        rows = self.to_arrays()["head.rows.weight"].copy()
+        of_labels = {name: array.copy() for name, array in self.to_arrays().items() if name in LABEL_TABLES}
         real(self, above)
         mine, theirs = self.to_arrays(), above.to_arrays()
-        shared = [name for name in mine if name != "head.rows.weight"]
+        shared = [name for name in mine if name not in LABEL_TABLES]
         begun.append((len(shared), all(np.array_equal(mine[name], theirs[name]) for name in shared)))
-        np.testing.assert_array_equal(mine["head.rows.weight"], rows)
+        for name, before in of_labels.items():
+            np.testing.assert_array_equal(mine[name], before)
 
     monkeypatch.setattr(networks.TextNetwork, "begin_from", begin)
     AttentionXml(**short(**DEEP)).fit(small_corpus())
     assert [same for _, same in begun] == [True, True]
+
+
+def test_own_outputs_are_an_option() -> None:
+    with_own, without = (
+        weights_of(AttentionXml(**short(own_outputs=own)).fit(small_corpus())) for own in (True, False)
+    )
+    assert with_own.keys() - without.keys() == {"0.0.head.own.weight"}
+    assert with_own["0.0.head.own.weight"].any()
 
 
 def test_further_levels_learn_from_what_the_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,6 +286,26 @@ def test_explanation_says_where_it_looked() -> None:
     assert sum(share for *_, share in why.spans) == pytest.approx(1, abs=1e-5)
     assert dict(why.words)["ship"] == pytest.approx(why.spans[0][2] + why.spans[4][2])
     assert why.text == text
+
+
+@pytest.mark.parametrize("settings", [{}, TREE])
+def test_labels_without_documents_are_left_out(settings: dict[str, Any], tmp_path: Path) -> None:
+    some = small_corpus()
+    known = [some.labels.name(at) for at in range(len(some.labels))]
+    names = [name for label in known for name in (f"never {label}", label)]
+    tags = [[known[label] for label in some.labels_of(row)] for row in range(len(some))]
+    assert some.texts is not None
+    corpus = Corpus.of(some.texts, tags, LabelSet.of(names))
+    AttentionXml(**short(**settings)).fit(corpus).save(tmp_path / "model")
+    model = load(tmp_path / "model")
+    assert isinstance(model, AttentionXml)
+    assert model.members_[0].tree.labels == len(known)
+    found = model.predict(["ship"], k=len(names)).names()[0]
+    assert {name for name, _ in found} <= set(known)
+    plain = AttentionXml(**short(**settings)).fit(some).predict(some, k=3).names()
+    assert model.predict(some, k=3).names() == plain
+    why = model.explain("ship", "never sea")
+    assert (why.score, why.evidence) == (0.0, ("no training document had this label",))
 
 
 def test_refuses_what_cannot_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,8 +56,8 @@ def some_documents(count: int, seed: int = 0) -> Documents:
 def some_network(labels: int, seed: int = 1) -> TextNetwork:
     table = np.random.default_rng(seed).normal(size=(20, 4)).astype(np.float32)
     network = TextNetwork.made(
-        table, labels, hidden=3, layers=[5], word_dropout=0, dropout=0, frozen=False, sparse=True, bottleneck=None,
-        seed=seed,
+        table, labels, hidden=3, layers=[5], word_dropout=0, dropout=0, frozen=False, sparse=True,
+        own_outputs=True, bottleneck=None, seed=seed,
     )  # fmt: skip
     with torch.no_grad():
         network.head.output.weight.mul_(5)  # scores that are far apart

@@ -19,7 +19,9 @@ IDS, LENGTHS = torch.tensor([[3, 4, 5], [2, 0, 0]]), torch.tensor([3, 1])
 def made(labels: int = 6, **options: Any) -> TextNetwork:
     table = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
     standard = {"hidden": 3, "layers": [5], "word_dropout": 0.5, "dropout": 0.5, "frozen": False, "sparse": True}
-    return TextNetwork.made(table, labels, **{**standard, "bottleneck": None, "seed": 1, **options})
+    return TextNetwork.made(
+        table, labels, **{**standard, "own_outputs": True, "bottleneck": None, "seed": 1, **options}
+    )
 
 
 def load(network: TextNetwork, arrays: dict[str, NDArray[Any]]) -> None:
@@ -54,10 +56,11 @@ def test_chance_comes_from_draws_alone() -> None:
 
 def test_a_level_begins_with_all_but_the_labels_of_the_one_above() -> None:
     above, below = made(), made(labels=11, seed=2)
-    rows = below.state_dict()["head.rows.weight"].clone()
+    of_labels = {"head.rows.weight", "head.own.weight"}
+    before = {name: below.state_dict()[name].clone() for name in of_labels}
     below.begin_from(above)
-    assert set(same(above, below)) == set(above.state_dict()) - {"head.rows.weight"}
-    assert torch.equal(below.state_dict()["head.rows.weight"], rows)
+    assert set(same(above, below)) == set(above.state_dict()) - of_labels
+    assert all(torch.equal(below.state_dict()[name], weight) for name, weight in before.items())
     with torch.no_grad():
         below.state_dict()["encoder.left.weight_ih_l0"].zero_()
     assert above.state_dict()["encoder.left.weight_ih_l0"].any(), "the level above was changed"

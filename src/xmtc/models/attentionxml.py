@@ -10,8 +10,10 @@ right ones always among them; a label's probability is the product down its path
 epochs (SWA); several trees (or seeds, without a tree) can be averaged.
 
 Where it differs: the first shared layer is applied before the weighted mean (the same function, cheaper); words without
-a given vector can get one that is learned on the documents; an output bias that fits the share of right labels; the
-tree is chosen from the number of labels unless it is given; `pooling="max"` is the paper's BiLSTM ablation.
+a given vector can get one that is learned on the documents; an output bias that fits the share of right labels; each
+label has output weights of its own beside the shared ones (it learns in fewer epochs; `own_outputs=false` is the
+paper's); the tree is chosen from the number of labels unless it is given; `pooling="max"` is the paper's BiLSTM
+ablation; labels without documents are left out.
 
 Cost: training a document takes tokens x hidden x (dimensions + hidden) for the BiLSTM of each level, and tokens x
 (3 x hidden) x labels (or candidates) for the attention, whatever the number of labels in all; memory grows with words
@@ -59,7 +61,8 @@ class AttentionXmlConfig(ModelConfig):
     """The network, the label tree above it, and the training; recipes/attentionxml has the paper's settings.
 
     A tree has `levels` levels of nodes (H in the paper) with `arity` children each (K) and at most `max_leaf` labels
-    under a lowest node (M); of each level `candidates` nodes are followed (C). What is null is chosen.
+    under a lowest node (M); of each level `candidates` nodes are followed (C). What is null is chosen. With
+    `own_outputs` each label adds output weights of its own to the shared ones, which the paper does without.
     """
 
     trees: PositiveInt = 1
@@ -70,6 +73,7 @@ class AttentionXmlConfig(ModelConfig):
     candidates: PositiveInt | None = None
     hidden: PositiveInt = 128
     layers: tuple[PositiveInt, ...] = Field((128,), min_length=1)
+    own_outputs: bool = True
     dropout: float = Field(0.5, ge=0, lt=1)
     pooling: Literal["attention", "max"] = "attention"
     bottleneck: PositiveInt = 512
@@ -120,6 +124,7 @@ class AttentionXml(Model):
     config: AttentionXmlConfig
 
     tokenizer_: WordTokenizer
+    seen_: NDArray[np.int64]  # labels that documents had; the networks and trees know only these, by their place here
     members_: list[Member]
     candidates_: int  # nodes that are followed on each level
 
@@ -128,11 +133,12 @@ class AttentionXml(Model):
         assert corpus.texts is not None
         config, shape = self.config, self._shape(corpus)
         words = min(config.words.max_words, corpus.texts.nbytes // 30 + 1000)
-        rows = words * config.words.dimensions + len(corpus.labels) * 2 * config.hidden
+        labels = int(np.count_nonzero(corpus.label_counts))
+        rows = words * config.words.dimensions + labels * (2 * config.hidden + config.own_outputs * config.layers[-1])
         clustering = DocumentVectors(config.tfidf).memory_needed(corpus) if shape.levels else 0
         tokens = min(config.words.max_tokens, corpus.texts.nbytes // (6 * len(corpus)) + 50)
         per_token = 12 * config.hidden + 3 * config.words.dimensions
-        batch = config.training.batch * tokens * per_token + 4 * config.training.batch * len(corpus.labels)
+        batch = config.training.batch * tokens * per_token + 4 * config.training.batch * labels
         return 20 * rows + corpus.texts.nbytes + clustering + 4 * min(batch, 2**31) + (100 << 20)
 
     def _shape(self, corpus: Corpus) -> TreeShape:
@@ -159,23 +165,25 @@ class AttentionXml(Model):
         return TreeShape(levels, arity, max_leaf, candidates, reason)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
+        from xmtc.nn.levels import Documents
         from xmtc.nn.validation import prepared
 
         config, shape = self.config, self._shape(corpus)
         print(f"attentionxml: {shape.reason}", file=sys.stderr)
         self.tokenizer_, table, learned, checked = prepared(corpus, valid, config.words, config.training, config.seed)
         self.members_, self.candidates_ = [], shape.candidates
+        self.seen_ = np.flatnonzero(corpus.label_counts)
+        learned, checked = (Documents(part.tokens, part.targets[:, self.seen_]) for part in (learned, checked))
         for at, tree in enumerate(self._label_trees(corpus, shape)):
             networks = self._train_tree(tree, table, learned, checked, shape.candidates, at, checkpoints)
             self.members_.append(Member(tree, networks))
 
     def _label_trees(self, corpus: Corpus, shape: TreeShape) -> Sequence[LabelTree]:
-        """A tree for each member; labels without documents are spread over the leaves."""
-        config, labels = self.config, len(corpus.labels)
+        """A tree for each member, of the labels that documents have."""
+        config, seen = self.config, self.seen_
         if not shape.levels:
-            return [LabelTree.of([[list(range(labels))]])] * config.trees
+            return [LabelTree.of([[list(range(len(seen)))]])] * config.trees
         features = DocumentVectors(config.tfidf).fit_transform(corpus)
-        seen = np.flatnonzero(corpus.label_counts)
         vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), seen)
         deepest = math.ceil(math.log2(max(1.0, len(seen) / shape.max_leaf)) / math.log2(shape.arity))
         if self.config.levels is not None and deepest < shape.levels:
@@ -187,7 +195,7 @@ class AttentionXml(Model):
             build_tree(
                 vectors, arity=shape.arity, max_leaf=shape.max_leaf, levels=shape.levels,
                 seed=derived_seed(config.seed, at),
-            ).spread_over(seen, labels)
+            )
             for at in range(config.trees)
         ]  # fmt: skip
 
@@ -234,7 +242,7 @@ class AttentionXml(Model):
         config = self.config
         return TextNetwork.made(
             table, labels, hidden=config.hidden, layers=config.layers, word_dropout=config.words.dropout,
-            dropout=config.dropout, frozen=config.words.frozen, sparse=sparse,
+            dropout=config.dropout, frozen=config.words.frozen, sparse=sparse, own_outputs=config.own_outputs,
             bottleneck=config.bottleneck if config.pooling == "max" else None, seed=seed,
         )  # fmt: skip
 
@@ -250,7 +258,7 @@ class AttentionXml(Model):
         assert corpus.texts is not None
         labels = self._fitted()
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
-        length = min(max(k, LIST_LENGTH), len(labels))
+        length = min(max(k, LIST_LENGTH), len(self.seen_))
         batches = by_length(tokens.lengths, PREDICTED_TOGETHER)
         beam = self.candidates_
         lists = []
@@ -267,7 +275,8 @@ class AttentionXml(Model):
                     return beam_search(member.tree, score, len(documents), beam, length)
 
                 for documents, found in zip(batches, cores.map(search, batches), strict=True):
-                    ids[documents], scores[documents] = found[0], np.exp(found[1])
+                    ids[documents] = np.where(found[0] < 0, -1, self.seen_[found[0]])
+                    scores[documents] = np.exp(found[1])
                 lists.append(Predictions(ids, scores, labels, self.score_kind))
         return lists
 
@@ -277,6 +286,9 @@ class AttentionXml(Model):
 
         from xmtc.nn.batches import padded
 
+        place = int(np.searchsorted(self.seen_, label))
+        if place == len(self.seen_) or self.seen_[place] != label:
+            return Explanation(self._fitted().name(label), 0.0, (), ("no training document had this label",), text=text)
         query = Corpus.of([text])
         lists = self._lists(query, len(self._fitted()))
         chances = [float(found.scores[0][found.ids[0] == label].sum()) for found in lists]
@@ -284,7 +296,7 @@ class AttentionXml(Model):
         tokens = self.tokenizer_.encode(query.texts, self.config.words.max_tokens)
         with torch.inference_mode():
             ids, lengths = padded(tokens, np.zeros(1, np.int64))
-            each = [member.networks[-1].looks(ids, lengths, label) for member in self.members_]
+            each = [member.networks[-1].looks(ids, lengths, place) for member in self.members_]
         shares = np.nan_to_num(np.mean([np.asarray(part) for part in each], axis=0))
         spans = tuple(
             (start, end, float(share)) for (start, end), share in zip(self.tokenizer_.spans(text), shares, strict=False)
@@ -304,21 +316,26 @@ class AttentionXml(Model):
 
     def _save(self, folder: FolderWriter) -> None:
         folder.text("tokenizer.json", self.tokenizer_.to_json())
+        folder.arrays("search", {"candidates": np.array([self.candidates_]), "seen": self.seen_})
         for at, member in enumerate(self.members_):
-            folder.arrays(f"tree{at}", {"candidates": np.array([self.candidates_]), **member.tree.to_arrays()})
+            folder.arrays(f"tree{at}", member.tree.to_arrays())
             for depth, network in enumerate(member.networks):
                 folder.arrays(f"tree{at}-level{depth}", network.to_arrays(self.config.label_table))
 
     def _load(self, folder: FolderReader) -> None:
         self.tokenizer_ = WordTokenizer.from_json(folder.text("tokenizer.json"))
-        labels, self.members_ = len(self._fitted()), []
+        with folder.building("search"):
+            arrays = folder.arrays("search")
+            self.candidates_, self.seen_ = int(arrays["candidates"][0]), arrays["seen"].astype(np.int64, casting="safe")
+            rising = np.diff(self.seen_, prepend=-1, append=len(self._fitted())) > 0
+            if self.candidates_ < 1 or not rising.all() or not len(self.seen_):
+                raise ValueError("the labels of the trees are not those of the model")
+        self.members_ = []
         for at in range(self.config.trees):
             with folder.building(f"tree{at}"):
-                arrays = folder.arrays(f"tree{at}")
-                self.candidates_ = int(arrays["candidates"][0])
-                tree = LabelTree.from_arrays(arrays)
-                if tree.labels != labels or self.candidates_ < 1:
-                    raise ValueError(f"a tree of {tree.labels} labels for a model with {labels}")
+                tree = LabelTree.from_arrays(folder.arrays(f"tree{at}"))
+                if tree.labels != len(self.seen_):
+                    raise ValueError(f"a tree of {tree.labels} labels for a model with {len(self.seen_)}")
             networks = []
             for depth, level in enumerate(tree.levels):
                 networks.append(self._load_network(folder, f"tree{at}-level{depth}", level.shape[1], depth > 0))

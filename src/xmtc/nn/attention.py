@@ -24,8 +24,10 @@ class LabelAttention(nn.Module):
     shared by all labels turn into the label's score. The first of these layers is applied before the mean is taken: it
     is linear and the weights add up to 1, so the result is the same, at about 40 % less cost.
 
-    `candidates` gives each document labels of its own; without it all labels are scored. The table's gradient then has
-    rows for these alone (`sparse`). Labels come in chunks, so that documents x labels x tokens never exists at once.
+    With `own_outputs` each label adds weights of its own to the last of the shared layers; they begin with zero.
+
+    `candidates` gives each document labels of its own; without it all labels are scored. The tables' gradients then
+    have rows for these alone (`sparse`). Labels come in chunks: documents x labels x tokens never exists at once.
 
     >>> attention = LabelAttention(labels=7, width=4, layers=[3, 2], sparse=False)
     >>> attention(torch.zeros(2, 5, 4), torch.tensor([5, 2])).shape
@@ -34,7 +36,7 @@ class LabelAttention(nn.Module):
     torch.Size([2, 2])
     """
 
-    def __init__(self, labels: int, width: int, layers: Sequence[int], sparse: bool) -> None:
+    def __init__(self, labels: int, width: int, layers: Sequence[int], sparse: bool, own_outputs: bool = False) -> None:
         super().__init__()
         rows = nn.Embedding(labels, width, sparse=sparse)
         self.rows: nn.Embedding | PackedRows = rows
@@ -42,6 +44,10 @@ class LabelAttention(nn.Module):
         further = [nn.Linear(a, b) for a, b in pairwise(layers)]
         self.further = nn.Sequential(*(part for layer in further for part in (layer, nn.ReLU(inplace=True))))
         self.output = nn.Linear(layers[-1], 1)
+        self.own: nn.Embedding | PackedRows | None = None
+        if own_outputs:
+            self.own = nn.Embedding(labels, layers[-1], sparse=sparse)
+            nn.init.zeros_(self.own.weight)
         for weight in (rows.weight, self.first.weight, *(layer.weight for layer in further), self.output.weight):
             nn.init.xavier_uniform_(weight)
 
@@ -71,20 +77,22 @@ class LabelAttention(nn.Module):
         row: Tensor = self.rows(torch.tensor([label]))[0]
         return (hidden[0, : int(lengths[0])] @ row).softmax(0)
 
-    def _part(self, start: int, end: int) -> Tensor:
-        if isinstance(self.rows, nn.Embedding):
-            return self.rows.weight[start:end]
-        rows: Tensor = self.rows(torch.arange(start, end))
-        return rows
-
     def _scores(
         self, hidden: Tensor, projected: Tensor, blocked: Tensor, candidates: Tensor | None, start: int, end: int
     ) -> Tensor:
-        if candidates is None:
-            rows = self._part(start, end)  # (labels, width)
-        else:
-            rows = self.rows(candidates[:, start:end])  # (documents, labels, width)
+        rows = _rows_of(self.rows, candidates, start, end)
         looks = (hidden @ rows.transpose(-1, -2)).masked_fill_(blocked, -torch.inf).softmax(1)
         seen = torch.relu_(torch.matmul(looks.transpose(1, 2), projected) + self.first.bias)
-        scores: Tensor = self.output(self.further(seen))  # (documents, labels, layer) -> (documents, labels, 1)
-        return scores.squeeze(-1)
+        last: Tensor = self.further(seen)  # (documents, labels, last layer)
+        scores: Tensor = self.output(last).squeeze(-1)
+        if self.own is not None:
+            scores = scores + (last * _rows_of(self.own, candidates, start, end)).sum(-1)
+        return scores
+
+
+def _rows_of(table: nn.Embedding | PackedRows, candidates: Tensor | None, start: int, end: int) -> Tensor:
+    """The rows of a stretch of labels, (labels, width), or of candidates, (documents, labels, width)."""
+    if candidates is None and isinstance(table, nn.Embedding):
+        return table.weight[start:end]
+    rows: Tensor = table(torch.arange(start, end) if candidates is None else candidates[:, start:end])
+    return rows

@@ -16,6 +16,7 @@ from xmtc.nn.packing import PackedRows, packed
 from xmtc.nn.pooling import MaxPooling
 from xmtc.nn.weights import weights_of
 
+LABEL_TABLES = ("head.rows.", "head.own.")  # weights that belong to single labels
 MANY = 16  # documents; torch's own LSTM is faster for fewer
 
 
@@ -32,14 +33,14 @@ class TextNetwork(nn.Module):
     @classmethod
     def made(
         cls, table: NDArray[np.float32], labels: int, *, hidden: int, layers: Sequence[int], word_dropout: float,
-        dropout: float, frozen: bool, sparse: bool, bottleneck: int | None, seed: int,
+        dropout: float, frozen: bool, sparse: bool, own_outputs: bool, bottleneck: int | None, seed: int,
     ) -> TextNetwork:  # fmt: skip
         """A new network that begins with these word vectors; with a `bottleneck` it has the maximum over words."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             head: LabelAttention | MaxPooling
             if bottleneck is None:
-                head = LabelAttention(labels, 2 * hidden, layers, sparse)
+                head = LabelAttention(labels, 2 * hidden, layers, sparse, own_outputs)
             else:
                 head = MaxPooling(labels, 2 * hidden, bottleneck)
             words = WordEmbedding(torch.tensor(table), word_dropout, frozen)
@@ -67,7 +68,7 @@ class TextNetwork(nn.Module):
 
     def begin_from(self, above: TextNetwork) -> None:
         """Take over all weights of the network of the level above, but for those that belong to single labels."""
-        kept = {name: weight for name, weight in above.state_dict().items() if not name.startswith("head.rows.")}
+        kept = {name: weight for name, weight in above.state_dict().items() if not name.startswith(LABEL_TABLES)}
         self.load_state_dict(kept, strict=False)
 
     def expect(self, share: float) -> None:
@@ -77,16 +78,19 @@ class TextNetwork(nn.Module):
     def to_arrays(self, label_table: str = "float32") -> dict[str, NDArray[Any]]:
         """All weights by name, for storage; the labels' rows as "float32", "float16" or "int8"."""
         arrays = weights_of(self)
-        if label_table != "float32" and "head.rows.weight" in arrays:
-            rows = packed(arrays.pop("head.rows.weight"), label_table)
-            arrays |= {f"head.rows.{key}": part for key, part in rows.items()}
+        for table in LABEL_TABLES:
+            if label_table != "float32" and f"{table}weight" in arrays:
+                rows = packed(arrays.pop(f"{table}weight"), label_table)
+                arrays |= {f"{table}{key}": part for key, part in rows.items()}
         return arrays
 
     def with_rows_like(self, arrays: Mapping[str, NDArray[Any]]) -> TextNetwork:
         """This network, prepared for the labels' rows as `to_arrays` gave them."""
-        if "head.rows.values" in arrays and isinstance(self.head, LabelAttention):
-            values, scales = (as_tensor(arrays[f"head.rows.{key}"]) for key in ("values", "scales"))
-            if tuple(values.shape) != (self.head.rows.num_embeddings, self.head.rows.embedding_dim):
-                raise ValueError(f"labels' rows of the shape {tuple(values.shape)}")
-            self.head.rows = PackedRows(values, scales)
+        for name in LABEL_TABLES:
+            if f"{name}values" in arrays:
+                values, scales = (as_tensor(arrays[f"{name}{key}"]) for key in ("values", "scales"))
+                table = self.get_submodule(name.rstrip("."))
+                if list(values.shape) != [table.num_embeddings, table.embedding_dim]:
+                    raise ValueError(f"labels' rows of the shape {tuple(values.shape)}")
+                self.set_submodule(name.rstrip("."), PackedRows(values, scales))
         return self
