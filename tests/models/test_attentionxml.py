@@ -100,6 +100,23 @@ def test_each_level_begins_with_the_one_above(monkeypatch: pytest.MonkeyPatch) -
     assert [same for _, same in begun] == [True, True]
 
 
+def test_warm_up_comes_before_the_first_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    from xmtc.nn import warm_up
+
+    asked: list[tuple[int, int, int]] = []
+    real = warm_up.warmed_up
+
+    def spy(table: Any, train: Any, valid: Any, epochs: int, seed: int) -> Any:
+        asked.append((train.targets.shape[1], len(valid.tokens), epochs))
+        return real(table, train, valid, epochs, seed)
+
+    monkeypatch.setattr(warm_up, "warmed_up", spy)
+    models = [AttentionXml(**short(**TREE, trees=2, words={"warm_up": n})).fit(small_corpus()) for n in (0, 3)]
+    assert asked == [(4, 12, 3)] * 2  # the nodes of the first level, for each tree
+    cold, warm = (weights_of(model)["0.0.words.words.weight"] for model in models)
+    assert not np.allclose(cold, warm)
+
+
 def test_own_outputs_are_an_option() -> None:
     with_own, without = (
         weights_of(AttentionXml(**short(own_outputs=own)).fit(small_corpus())) for own in (True, False)

@@ -207,10 +207,14 @@ class AttentionXml(Model):
         from xmtc.nn.levels import Beam, Documents, LevelLearner, step_down
         from xmtc.nn.task import train as train_network
         from xmtc.nn.threads import cores_at_work
+        from xmtc.nn.warm_up import warmed_up
 
         config = self.config
         networks: list[TextNetwork] = []
         targets = [tree.targets(part.targets) for part in (train, valid)]
+        if config.words.warm_up:
+            top = [Documents(part.tokens, each[0]) for part, each in zip((train, valid), targets, strict=True)]
+            table = warmed_up(table, top[0], top[1], config.words.warm_up, derived_seed(config.seed, at))
         found = [Beam.at_root(len(part.tokens)) for part in (train, valid)]  # the nodes that the search has reached
         for depth, level in enumerate(tree.levels):
             followed = found[0] if depth == 0 else found[0].with_positives(targets[0][depth - 1], beam)

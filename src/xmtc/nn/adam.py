@@ -17,8 +17,7 @@ class RowAdam(Optimizer):
     """Adam for dense and for sparse gradients (as AttentionXML's own code has it).
 
     Of a sparse gradient only the rows that it has are updated, their moments too; the bias correction counts all steps.
-    `row_learning_rate` is for weights with such gradients. The moments start as untouched zero pages: rows that never
-    occur take no memory.
+    The moments start as untouched zero pages: rows that never occur take no memory.
 
     >>> weight = torch.nn.Parameter(torch.zeros(2, 1))
     >>> optimiser = RowAdam([weight], learning_rate=0.1)
@@ -30,12 +29,11 @@ class RowAdam(Optimizer):
 
     def __init__(
         self,
-        weights: Iterable[Tensor],
+        weights: Iterable[Tensor] | Iterable[dict[str, Any]],
         learning_rate: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
-        row_learning_rate: float | None = None,
     ) -> None:
-        super().__init__(weights, {"lr": learning_rate, "rows": row_learning_rate or learning_rate, "betas": betas})
+        super().__init__(weights, {"lr": learning_rate, "betas": betas})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
@@ -47,8 +45,7 @@ class RowAdam(Optimizer):
                 if weight.grad is not None:
                     state = self._state(weight)
                     state["step"] += 1
-                    rate = group["rows" if weight.grad.is_sparse else "lr"]
-                    size = rate * math.sqrt(1 - second ** state["step"]) / (1 - first ** state["step"])
+                    size = group["lr"] * math.sqrt(1 - second ** state["step"]) / (1 - first ** state["step"])
                     update = self._rows if weight.grad.is_sparse else self._whole
                     update(weight, weight.grad, state["mean"], state["square"], size, first, second)
         return loss

@@ -15,7 +15,8 @@ class WordSettings(BaseModel):
 
     `vectors` is a file of word vectors (see `xmtc.text.vectors`), "learn" (learned on the training documents) or
     "random". Words that a file does not have get vectors learned on the documents and mapped into the file's space, or
-    random ones (`missing`), as in the paper.
+    random ones (`missing`), as in the paper. For `warm_up` epochs all vectors first learn the labels with a bag of
+    words, which takes seconds and saves a network hours where words are many and their documents few.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
@@ -26,6 +27,7 @@ class WordSettings(BaseModel):
     vectors: str = LEARN
     missing: Literal["learn", "random"] = "learn"
     dimensions: PositiveInt = 100
+    warm_up: Annotated[int, Field(ge=0)] = 0
     frozen: bool = False
     dropout: float = Field(0.2, ge=0, lt=1)
 
@@ -33,8 +35,8 @@ class WordSettings(BaseModel):
 class TrainingSettings(BaseModel):
     """How a network is trained. Lists have an entry for each level of a tree; the last one holds for all below.
 
-    `row_learning_rate` is for tables of which a batch touches a few rows, word vectors and candidates' rows: a rare
-    word is seen so seldom that it may need larger steps (null: the same as `learning_rate`, as in the paper).
+    `row_learning_rate` is for tables with a row for each word or label: rare ones are seen so seldom that they may need
+    larger steps (null: the same as `learning_rate`, as in the paper).
 
     Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and
     training ends after more than `patience` evaluations without a better one. From epoch `average_from` on (0 is the

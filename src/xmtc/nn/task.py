@@ -82,8 +82,14 @@ class Task(LightningModule):
         self.learner, self.settings, self.seed = learner, settings, seed
         self.checkpoints, self.run_name = checkpoints, name
         self.network = learner.network
+        tables = {part.weight for part in self.network.modules() if isinstance(part, nn.Embedding)}
         learned = [weight for weight in self.network.parameters() if weight.requires_grad]
-        self.optimiser = RowAdam(learned, settings.learning_rate, row_learning_rate=settings.row_learning_rate)
+        rates = (settings.learning_rate, settings.row_learning_rate or settings.learning_rate)
+        groups = [
+            {"params": [weight for weight in learned if (weight in tables) is is_table], "lr": rate}
+            for is_table, rate in zip((False, True), rates, strict=True)
+        ]
+        self.optimiser = RowAdam([group for group in groups if group["params"]], settings.learning_rate)
         self.clip = MovingClip(settings.clip) if settings.clip is not None else None
         self.average: WeightAverage | None = None
         self.best: dict[str, Tensor] | None = None
