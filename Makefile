@@ -27,7 +27,7 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	@echo "==> tests"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(STAMP)
 	@echo "==> formatting and lint"

@@ -1,9 +1,11 @@
 """How long one document takes, as a service gets them, and where the time goes; beside it, all documents in one call.
 
-    python benchmarks/latency.py [--data DIR] [--corpus debtags] [--documents 500] [MODEL ...]
+    python benchmarks/latency.py [--data DIR] [--corpus debtags] [--documents 500] [--words 200] [MODEL ...]
 
-Each test document is given alone, after some that are not counted. The whole call is timed first, then once more with
-a clock around each stage, which makes it a little slower; "the rest" is what belongs to none of them.
+MODEL is a name, to be trained with its defaults, or the folder of a trained model. With --words every document is cut
+to so many words, or its words are repeated until there are so many. Each test document is given alone, after some that
+are not counted. The whole call is timed first, then once more with a clock around each stage, which makes it a little
+slower; "the rest" is what belongs to none of them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
+from itertools import cycle, islice
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -20,7 +25,8 @@ import numpy as np
 from timing import arguments, corpus, seconds
 from xmtc.corpus.corpus import Corpus
 from xmtc.models.base import Model
-from xmtc.models.catalogue import CATALOGUE, make
+from xmtc.models.catalogue import CATALOGUE, load, make
+from xmtc.nn import levels
 from xmtc.predictions import Predictions
 from xmtc.search.linear import LinearTree
 from xmtc.search.sparse import SparseIndex
@@ -28,11 +34,12 @@ from xmtc.text.documents import DocumentVectors
 
 MODELS = ("knn", "parabel", "bonsai", "dismec")
 WARM_UP = 50
-STAGES: dict[str, tuple[type, str]] = {
+STAGES: dict[str, tuple[type | ModuleType, str]] = {
     "text to corpus": (Corpus, "of"),
     "tf-idf": (DocumentVectors, "transform"),
     "search of trees": (LinearTree, "search"),
     "search of the index": (SparseIndex, "nearest"),
+    "networks": (levels, "children_scores"),
     "mean of trees": (Predictions, "blend"),
 }
 
@@ -78,28 +85,37 @@ def show(what: str, times: list[float]) -> None:
         print(f"  {what:<20} {median:7.3f} ms median, {slow:7.3f} ms 99th percentile")
 
 
-def measure(name: str, train: Corpus, test: Corpus, documents: int) -> None:
-    model = make(name).fit(train)
+def of_length(text: str, words: int | None) -> str:
+    """The text cut to so many words, or repeated until it has so many."""
+    if words is None:
+        return text
+    return " ".join(islice(cycle(text.split() or ["nothing"]), words))
+
+
+def measure(name: str, train: Corpus, test: Corpus, documents: int, words: int | None) -> None:
+    model = load(name) if Path(name).is_dir() else make(name).fit(train)
     assert test.texts is not None
-    texts = [test.texts[at % len(test)] for at in range(WARM_UP + documents)]
+    texts = [of_length(test.texts[at % len(test)], words) for at in range(WARM_UP + documents)]
     whole = [seconds(partial(model.predict, [text])) for text in texts][WARM_UP:]
     print(f"{name}, one document at a time, {documents:,} times:")
     show("whole", whole)
     for stage, times in stages_of(model, texts[WARM_UP:]).items():
         show(stage, times)
     batch = min(seconds(lambda: model.predict(test)) for _ in range(3))
-    print(f"  all {len(test):,} in one call: {batch / len(test) * 1e3:.3f} ms a document")
+    each = batch / len(test)
+    print(f"  all {len(test):,} in one call: {each * 1e3:.3f} ms a document, {1 / each:,.0f} documents/s")
 
 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--corpus", default="debtags")
     parser.add_argument("--documents", type=int, default=500)
+    parser.add_argument("--words", type=int)
     parser.add_argument("models", nargs="*", default=[name for name in MODELS if name in CATALOGUE], metavar="MODEL")
     options = parser.parse_args()
     train, test = corpus(options.data, options.corpus)
     for name in options.models:
-        measure(name, train, test, options.documents)
+        measure(name, train, test, options.documents, options.words)
 
 
 if __name__ == "__main__":

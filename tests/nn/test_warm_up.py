@@ -45,7 +45,7 @@ def test_the_bag_is_a_weighted_sum() -> None:
 
 
 def test_words_of_a_label_come_together() -> None:
-    table = some_table() / 10
+    table = some_table() * np.float32(0.1)
     warm = warmed_up(table, some_documents(300, 0), some_documents(0, 1), epochs=40, seed=0)
     unit = warm[1:28] / np.linalg.norm(warm[1:28], axis=1, keepdims=True)
     alike = unit @ unit.T
