@@ -20,6 +20,7 @@ CATALOGUE = {
     "dismec": "xmtc.models.dismec:Dismec",
     "attentionxml": "xmtc.models.attentionxml:AttentionXml",
     "xml_cnn": "xmtc.models.xml_cnn:XmlCnn",
+    "fasttext": "xmtc.models.fasttext:FastText",
 }
 
 
