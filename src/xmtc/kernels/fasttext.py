@@ -18,16 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
-from xmtc.kernels.heap import best_first, offer
+from xmtc.kernels.labels import FAST, dot
 
 Ints = NDArray[Any]
 Floats = NDArray[np.float32]
 
-FAST = {"reassoc", "nsz", "contract"}
 TILE = 4096  # labels whose weights are changed at a time: bounds the room for the change
-TEXTS_A_TILE = 8  # that share the reading of a label's weights in prediction
-LITTLE_WORK = 1 << 18  # products; one core has done them before others would have begun
-LARGEST = np.float32(1e4)  # score, of either sign
 F = np.float32
 U = np.uintp
 
@@ -36,14 +32,6 @@ U = np.uintp
 def _add(total: Any, vector: Any, factor: Any) -> None:
     for at in range(U(len(total))):
         total[at] += factor * vector[at]
-
-
-@numba.njit(nogil=True, fastmath=FAST)
-def _dot(a: Any, b: Any) -> Any:
-    total = F(0)
-    for at in range(U(len(a))):
-        total += a[at] * b[at]
-    return total
 
 
 @numba.njit(nogil=True)
@@ -161,7 +149,7 @@ def train_sampled_labels(
             label = chosen[at, place]
             if place > 0 and label == chosen[at, 0]:
                 continue
-            slope = F(place == 0) - _chance(_dot(weights[label], mean))
+            slope = F(place == 0) - _chance(dot(weights[label], mean))
             _add(change, weights[label], slope)
             _add(weights[label], mean, step * slope)
         _spread(table, rows, offsets[document], offsets[document + 1], change, step)
@@ -175,36 +163,3 @@ def text_vectors(rows: Ints, offsets: Ints, table: Floats) -> Floats:
     for text in numba.prange(texts):
         _mean(table, rows, offsets[text], offsets[text + 1], means[text])
     return means
-
-
-@compiled(parallel=True, small=lambda vectors, weights, _k: len(vectors) * weights.size < LITTLE_WORK)
-def best_labels(vectors: Floats, weights: Floats, k: int) -> tuple[NDArray[np.int32], Floats, NDArray[np.float64]]:
-    # (ids, scores, log of the sum of exp(score) over all labels) of the k labels with the largest score, ties to the
-    # lower id. A few texts share the reading of the weights, and no text depends on which others are asked with it.
-    texts = len(vectors)
-    ids = np.full((texts, k), -1, np.int32)
-    scores = np.zeros((texts, k), np.float32)
-    logs = np.empty(texts, np.float64)
-    tiles = (texts + TEXTS_A_TILE - 1) // TEXTS_A_TILE
-    for tile in numba.prange(tiles):
-        first = tile * TEXTS_A_TILE
-        count = min(TEXTS_A_TILE, texts - first)
-        sizes = np.zeros(TEXTS_A_TILE, np.int64)
-        totals = np.zeros(TEXTS_A_TILE, np.float64)
-        largest = np.full(TEXTS_A_TILE, -np.inf, np.float32)
-        for label in range(len(weights)):
-            for at in range(count):
-                text = first + at
-                score = _dot(weights[label], vectors[text])
-                # A model file may hold any numbers; they must still give an order. NaN is not above anything.
-                score = min(score, LARGEST) if score > -LARGEST else -LARGEST
-                if score > largest[at]:
-                    totals[at] *= np.exp(largest[at] - score)
-                    largest[at] = score
-                totals[at] += np.exp(score - largest[at])
-                if sizes[at] < k or score > scores[text, 0]:
-                    sizes[at] = offer(scores[text], ids[text], sizes[at], k, score, label)
-        for at in range(count):
-            best_first(scores[first + at], ids[first + at], sizes[at])
-            logs[first + at] = np.log(totals[at]) + largest[at]
-    return ids, scores, logs

@@ -182,7 +182,8 @@ class FastText(Model):
             advance(len(part) * len(counts) / len(order))
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        from xmtc.kernels.fasttext import best_labels, text_vectors
+        from xmtc.kernels.fasttext import text_vectors
+        from xmtc.kernels.labels import best_labels
 
         assert corpus.texts is not None
         parts = []
@@ -202,7 +203,7 @@ class FastText(Model):
 
     def _explain(self, text: str, label: int) -> Explanation:
         """A score is the sum over the text's words and n-grams of (their vectors x the label's weights) / their number."""
-        from xmtc.kernels.fasttext import best_labels
+        from xmtc.kernels.labels import best_labels
 
         found = self.grams_.named(text)
         rows = np.array([row for row, _ in found])

@@ -175,11 +175,23 @@ class LevelLearner:
         found = step_down(
             self.network, self.level, self.first, self.valid.tokens, self.valid_beam, JUDGED_AT, cores, "checking"
         ).nodes
-        gains = 1 / np.log2(np.arange(JUDGED_AT) + 2)
-        right = np.stack(
-            [np.isin(row, self.valid.targets.indices[a:b]) for row, a, b in
-             zip(found, self.valid.targets.indptr, self.valid.targets.indptr[1:], strict=False)]
-        )  # fmt: skip
-        ideal = np.concatenate([[1.0], np.cumsum(gains)])[np.minimum(counts, JUDGED_AT)]  # no labels: nothing to gain
-        ideal[counts == 0] = 1.0
-        return float(((right * gains).sum(1) / ideal)[counts > 0].mean())
+        return ndcg_of(found, self.valid.targets)
+
+
+def ndcg_of(found: NDArray[np.int32], targets: Csr) -> float:
+    """The mean nDCG, as a fraction, of labels found for documents, the best first, over those that have labels.
+
+    >>> from xmtc.corpus.sparse import make_csr
+    >>> right = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1, 1]), (2, 9))
+    >>> ndcg_of(np.array([[3, 7], [5, 6]], np.int32), right) == 1 / np.log2(3)
+    True
+    """
+    k = found.shape[1]
+    counts = np.diff(targets.indptr)
+    gains = 1 / np.log2(np.arange(k) + 2)
+    right = np.stack(
+        [np.isin(row, targets.indices[a:b]) for row, a, b in zip(found, targets.indptr, targets.indptr[1:], strict=False)]
+    )
+    ideal = np.concatenate([[1.0], np.cumsum(gains)])[np.minimum(counts, k)]  # no labels: nothing to gain
+    ideal[counts == 0] = 1.0
+    return float(((right * gains).sum(1) / ideal)[counts > 0].mean())
