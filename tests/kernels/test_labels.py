@@ -24,7 +24,7 @@ def test_best_labels(seed: int, texts: int, labels: int, k: int) -> None:
 
 def test_numbers_beyond_all_bounds_still_give_an_order() -> None:
     vectors = np.array([[1e38, 1e38]], np.float32)
-    weights = np.array([[1e38, -1e38], [-1e38, -1], [1e38, 1], [0, 0]], np.float32)
+    weights = np.array([[np.nan, 0], [-1e38, -1], [1e38, 1], [0, 0]], np.float32)
     ids, scores, logs = kernel.best_labels(vectors, weights, 4)
     assert ids.tolist() == [[2, 3, 0, 1]]
     assert np.isfinite(scores).all()

@@ -42,9 +42,8 @@ def features(text: str, grams: WordNgrams) -> list[str | int]:
             found.append(word)
         codes = [1, *map(ord, word), 2]
         for size in range(shortest, longest + 1) if longest else ():
-            for first in range(len(codes) - size + 1):
-                if size > 1 or 0 < first < len(codes) - 1:
-                    found.append(hashed(codes[first : first + size]) % grams.buckets)
+            firsts = range(len(codes) - size + 1) if size > 1 else range(1, len(codes) - 1)
+            found += [hashed(codes[first : first + size]) % grams.buckets for first in firsts]
     keys = [hashed([ord(letter) for letter in word]) for word in words]
     for size in range(2, grams.words_together + 1):
         for first in range(len(keys) - size + 1):

@@ -71,9 +71,7 @@ def jitted(parallel: bool = False) -> Callable[[F], F]:
     return decorate
 
 
-def compiled(
-    parallel: bool = False, small: Callable[..., bool] | None = None, writes: int = 0
-) -> Callable[[F], F]:
+def compiled(parallel: bool = False, small: Callable[..., bool] | None = None, writes: int = 0) -> Callable[[F], F]:
     """Compile a loop over arrays, cached on disk; tells on standard error when compiling took long.
 
     A kernel only reads its arguments and returns new arrays, but for the last `writes` ones, too large to be copied,

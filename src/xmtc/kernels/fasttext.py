@@ -24,6 +24,7 @@ Ints = NDArray[Any]
 Floats = NDArray[np.float32]
 
 TILE = 4096  # labels whose weights are changed at a time: bounds the room for the change
+CURVATURE = np.float32(0.25)  # the largest second derivative of the logistic loss
 F = np.float32
 U = np.uintp
 
@@ -55,17 +56,24 @@ def _chance(score: Any) -> Any:
     return F(1) / (F(1) + np.exp(-score))
 
 
+@numba.njit(nogil=True, inline="always")
+def _bounded(step: Any, square: Any) -> Any:
+    # The step's size for labels' weights and a text's vector of this squared length. It cannot lead beyond the minimum
+    # of the text's own loss, however large the step or the vector: an implicit step, to first order.
+    return step / (F(1) + CURVATURE * step * square)
+
+
 @jitted()
 def _slopes(
-    scores: Any, slopes: Any, together: int, labels: int, gram: Any, rate: Any, softmax: bool, order: Any, first: int,
-    label_indptr: Any, label_indices: Any, picked: Any,
+    scores: Any, slopes: Any, together: int, labels: int, gram: Any, steps: Any, softmax: bool, order: Any, first: int,
+    label_indptr: Any, label_indices: Any, picked: Any, base: Any,
 ) -> None:  # fmt: skip
     # What the loss of each text wants from each label's score, (texts, labels): target - chance. The scores are those
     # before the first text; each text sees what the ones before it change.
     for text in range(together):
         row = scores[text]
         for before in range(text):
-            _add(row, slopes[before], rate * gram[before, text])
+            _add(row, slopes[before], steps[before] * gram[before, text])
         slope = slopes[text]
         if softmax:
             largest = row.max()
@@ -78,7 +86,7 @@ def _slopes(
             slope[picked[first + text]] += F(1)
         else:
             for label in range(labels):
-                slope[label] = -_chance(row[label])
+                slope[label] = -_chance(row[label] + base)
             document = order[first + text]
             for place in range(label_indptr[document], label_indptr[document + 1]):
                 slope[label_indices[place]] += F(1)
@@ -87,14 +95,16 @@ def _slopes(
 @compiled(writes=2)
 def train_all_labels(
     rows: Ints, offsets: Ints, label_indptr: Ints, label_indices: Ints, order: Ints, picked: Ints, softmax: bool,
-    rate: float, decay: float, together: int, table: Floats, weights: Floats,
+    base: float, rate: float, decay: float, together: int, table: Floats, weights: Floats,
 ) -> None:  # fmt: skip
     # Change `table` (features' vectors) and `weights` (labels) by the texts of `order`. Text i's features are
     # rows[offsets[i]:offsets[i + 1]], its labels label_indices[label_indptr[i]:...]; with softmax the one label of the
-    # n-th of the order is picked[n]. The step's size falls from `rate` by `decay` for each text.
+    # n-th of the order is picked[n], without it a chance is that of score + base. The step's size falls from `rate` by
+    # `decay` for each text.
     labels, size = weights.shape
     means = np.empty((together, size), np.float32)
     changes = np.empty((together, size), np.float32)
+    steps = np.empty(together, np.float32)
     gram = np.empty((together, together), np.float32)
     scores = np.empty((together, labels), np.float32)
     slopes = np.empty((together, labels), np.float32)
@@ -108,24 +118,28 @@ def train_all_labels(
             _mean(table, rows, offsets[document], offsets[document + 1], means[text])
         np.dot(means[:count], means[:count].T, gram.ravel()[: count * count].reshape(count, count))
         part = gram.ravel()[: count * count].reshape(count, count)
+        for text in range(count):
+            steps[text] = _bounded(step, part[text, text])
         np.dot(means[:count], weights.T, scores[:count])
         _slopes(
-            scores, slopes, count, labels, part, step, softmax, order, first, label_indptr, label_indices, picked
-        )
+            scores, slopes, count, labels, part, steps, softmax, order, first, label_indptr, label_indices, picked,
+            F(base),
+        )  # fmt: skip
         np.dot(slopes[:count], weights, changes[:count])
         for start in range(0, labels, TILE):
             stop = min(start + TILE, labels)
             here = tile_slopes[: count * (stop - start)].reshape(count, stop - start)
-            here[:] = slopes[:count, start:stop]
+            for text in range(count):
+                here[text] = slopes[text, start:stop] * steps[text]
             change = tile_change[: stop - start]
             np.dot(here.T, means[:count], change)
             for label in range(stop - start):
-                _add(weights[start + label], change[label], step)
+                _add(weights[start + label], change[label], F(1))
         # A text's change is made of the weights that it saw: those at first, and what the texts before it added.
         np.dot(slopes[:count], slopes[:count].T, part)
         for text in range(count):
             for before in range(text):
-                _add(changes[text], means[before], step * part[before, text])
+                _add(changes[text], means[before], steps[before] * part[before, text])
         for text in range(count):
             document = order[first + text]
             _spread(table, rows, offsets[document], offsets[document + 1], changes[text], step)
@@ -144,6 +158,7 @@ def train_sampled_labels(
         document = order[at]
         step = F(rate - decay * at)
         _mean(table, rows, offsets[document], offsets[document + 1], mean)
+        bounded = _bounded(step, dot(mean, mean))
         change[:] = 0
         for place in range(chosen.shape[1]):
             label = chosen[at, place]
@@ -151,7 +166,7 @@ def train_sampled_labels(
                 continue
             slope = F(place == 0) - _chance(dot(weights[label], mean))
             _add(change, weights[label], slope)
-            _add(weights[label], mean, step * slope)
+            _add(weights[label], mean, bounded * slope)
         _spread(table, rows, offsets[document], offsets[document + 1], change, step)
 
 

@@ -1,8 +1,8 @@
 """Words, word n-grams and character n-grams of UTF-8 texts as numbers: words by a table, n-grams by hashing.
 
-Word n-grams of a text are hashed from its words' 64-bit keys (see `xmtc.kernels.words`), those that are not in the table
-too; character n-grams from the folded code points of a word between two marks, so that a beginning, an end and an inside
-differ. Both share the buckets: two n-grams in one bucket cannot be told apart.
+Word n-grams of a text are hashed from its words' 64-bit keys (see `xmtc.kernels.words`), those that are not in the
+table too; character n-grams from the folded code points of a word between two marks, so that a beginning, an end and an
+inside differ. Both share the buckets: two n-grams in one bucket cannot be told apart.
 """
 
 # ruff: noqa: D103 - kernels; what each does stands in its first comment

@@ -5,9 +5,9 @@ AutoEncoder).
 
 What it does: F_x takes a document's features into a latent space (hidden, hidden, latent), F_e takes its labels there
 (hidden, latent), and F_d takes a point of that space to scores of all labels. Both shall take a document to the same
-point, with latent dimensions that are uncorrelated (deep canonical correlation analysis, `lagrange`); and F_d(F_e) shall
-put right labels above wrong ones: exp(score of the wrong one - score of the right one), the mean over all pairs, times
-`alpha`. New documents are tagged by F_d(F_x).
+point, with latent dimensions that are uncorrelated (deep canonical correlation analysis, `lagrange`); and F_d(F_e)
+shall put right labels above wrong ones: exp(score of the wrong one - score of the right one), the mean over all pairs,
+times `alpha`. New documents are tagged by F_d(F_x).
 
 Where it differs: all terms are means over documents and latent dimensions, and label vectors have length 1, so that the
 same weights suit corpora of any size; Adam and the best weights on validation documents instead of SGD with momentum,

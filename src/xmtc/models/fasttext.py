@@ -14,6 +14,9 @@ Where it differs from the C++ fastText, and why:
   still change as if one text came after the other; see `kernels/fasttext.py`. Words' vectors wait for the 16 texts.
 * Texts come in another random order in each epoch, not as the file has them. Words are found by xmtc's own rules, in
   lower case, and must stand in `min_df` texts; fastText splits at white space and counts occurrences.
+* With `ova` every score begins at the log-odds of the average label, and labels' weights take smaller steps for longer
+  text vectors, as Toulis and Airoldi's implicit gradient descent does. Without both, steps as large as short texts
+  need (`learning_rate` of 1 and more) go astray, there as here.
 * Buckets that no training text fills have no vector: fastText keeps all two million, most of them random, in memory
   and in its file, and adds these random vectors to new texts.
 * `ova` is the default: with several labels a text it is more accurate. Texts without labels are left out, as there.
@@ -78,7 +81,9 @@ class FastTextConfig(ModelConfig):
     @classmethod
     def _rising(cls, sizes: tuple[int, int]) -> tuple[int, int]:
         if sizes != (0, 0) and not 1 <= sizes[0] <= sizes[1] <= 100:
-            raise ValueError("char_ngrams are (shortest, longest), both from 1 to 100 and the first not above the second")
+            raise ValueError(
+                "char_ngrams are (shortest, longest), both from 1 to 100 and the first not above the second"
+            )
         return sizes
 
 
@@ -104,6 +109,7 @@ class FastText(Model):
     grams_: WordNgrams
     table_: Floats  # (words and buckets, dimensions)
     weights_: Floats  # (labels, dimensions)
+    base_: float  # what is added to every score: with `ova` the score of a label of average frequency
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes: vectors and weights, the rows of all texts with what finding them takes, the scores of some texts."""
@@ -120,6 +126,7 @@ class FastText(Model):
         assert corpus.texts is not None
         self.grams_ = self._new_grams()
         rows = self.grams_.fit_transform(corpus.texts)
+        self.base_ = _base(corpus.targets) if self.config.loss == "ova" else 0.0
         kept = checkpoints.get(EPOCH)
         if kept is None:
             self.table_ = self._first_vectors()
@@ -177,7 +184,8 @@ class FastText(Model):
             else:
                 train_all_labels(
                     rows.ids, rows.offsets, targets.indptr.astype(np.int64), targets.indices.astype(np.int32), part,
-                    right.astype(np.int64), config.loss == "softmax", rate, decay, TOGETHER, self.table_, self.weights_,
+                    right.astype(np.int64), config.loss == "softmax", self.base_, rate, decay, TOGETHER, self.table_,
+                    self.weights_,
                 )  # fmt: skip
             advance(len(part) * len(counts) / len(order))
 
@@ -199,10 +207,12 @@ class FastText(Model):
 
     def _chances(self, scores: Floats, log_sums: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores as probabilities."""
-        return np.exp(scores - log_sums) if self.config.loss == "softmax" else 1 / (1 + np.exp(-scores.astype(float)))
+        if self.config.loss == "softmax":
+            return np.exp(scores - log_sums)
+        return 1 / (1 + np.exp(-self.base_ - scores.astype(np.float64)))
 
     def _explain(self, text: str, label: int) -> Explanation:
-        """A score is the sum over the text's words and n-grams of (their vectors x the label's weights) / their number."""
+        """A score is the sum over a text's words and n-grams of vector x the label's weights / their number."""
         from xmtc.kernels.labels import best_labels
 
         found = self.grams_.named(text)
@@ -216,13 +226,15 @@ class FastText(Model):
         _, _, log_sums = best_labels(self.table_[rows].mean(axis=0)[None], self.weights_, 1)
         chance = float(self._chances(np.float32([score]), log_sums)[0])
         words = tuple(sorted(shares.items(), key=lambda entry: -abs(entry[1])))
-        every = float(parts[rows == TEXT].sum())
+        every = float(parts[rows == TEXT].sum()) + self.base_
+        score += self.base_
         said = f"the words add up to {score - every:.3f}, and what every text has to {every:.3f}"
         return Explanation(self._fitted().name(label), chance, words, (f"{said}: a chance of {chance:.3f}",))
 
     def _save(self, folder: FolderWriter) -> None:
         folder.arrays("words", self.grams_.to_arrays())
-        folder.arrays("vectors", {"table": self.table_, "weights": self.weights_})
+        base = np.array([self.base_])
+        folder.arrays("vectors", {"table": self.table_, "weights": self.weights_, "base": base})
 
     def _load(self, folder: FolderReader) -> None:
         self.grams_ = self._new_grams()
@@ -231,6 +243,7 @@ class FastText(Model):
         with folder.building("vectors"):
             arrays = folder.arrays("vectors")
             self.table_, self.weights_ = arrays["table"], arrays["weights"]
+            (self.base_,) = map(float, arrays["base"])
             size = self.config.dimensions
             for array, length in ((self.table_, len(self.grams_)), (self.weights_, len(self._fitted()))):
                 if array.dtype != np.float32 or array.shape != (length, size):
@@ -238,7 +251,17 @@ class FastText(Model):
 
         def check() -> None:
             with folder.building("vectors"):
-                if not (np.isfinite(self.table_).all() and np.isfinite(self.weights_).all()):
+                if not all(np.isfinite(part).all() for part in (self.table_, self.weights_, self.base_)):
                     raise ValueError("it has numbers that are not finite")
 
         folder.check("vectors.safetensors", check)
+
+
+def _base(targets: Csr) -> float:
+    """The score (log-odds) of a label that as many texts have as the average label.
+
+    >>> round(_base(Corpus.of(["a", "b", "c"], [["x"], ["y"], ["x"]]).targets), 3)
+    0.0
+    """
+    right = targets.nnz
+    return float(np.log(right / max(1, targets.shape[0] * targets.shape[1] - right)))

@@ -190,7 +190,10 @@ def ndcg_of(found: NDArray[np.int32], targets: Csr) -> float:
     counts = np.diff(targets.indptr)
     gains = 1 / np.log2(np.arange(k) + 2)
     right = np.stack(
-        [np.isin(row, targets.indices[a:b]) for row, a, b in zip(found, targets.indptr, targets.indptr[1:], strict=False)]
+        [
+            np.isin(row, targets.indices[a:b])
+            for row, a, b in zip(found, targets.indptr, targets.indptr[1:], strict=False)
+        ]
     )
     ideal = np.concatenate([[1.0], np.cumsum(gains)])[np.minimum(counts, k)]  # no labels: nothing to gain
     ideal[counts == 0] = 1.0

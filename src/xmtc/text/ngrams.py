@@ -65,7 +65,7 @@ class WordNgrams:
         from xmtc.kernels import words as kernel
 
         normal = self.vocabulary.settings.rules.normalised(Strings.of([text]))
-        ids, begins, stops, offsets = self._features(normal)
+        ids, begins, stops, _ = self._features(normal)
         fold = self.vocabulary.settings.rules.fold_table()
         spans = normal.starts[0] + begins.astype(np.int64), normal.starts[0] + stops.astype(np.int64)
         names = Strings.from_offsets(*kernel.folded_terms(normal.buffer, *spans, fold, 1))
