@@ -9,11 +9,11 @@ point, with latent dimensions that are uncorrelated (deep canonical correlation 
 shall put right labels above wrong ones: exp(score of the wrong one - score of the right one), the mean over all pairs,
 times `alpha`. New documents are tagged by F_d(F_x).
 
-Where it differs: all terms are means over documents and latent dimensions, and label vectors have length 1, so that the
-same weights suit corpora of any size; Adam and the best weights on validation documents instead of SGD with momentum,
-decaying steps and weight decay, against overfitting there is dropout in F_x too; the latent space has 0.8 x labels
-dimensions as in the paper, but 512 at the most unless it is given. The sum over pairs of labels is a product of two
-sums, so that it takes labels, not labels^2.
+Where it differs: all terms are means over documents (and, with the same ratio between them as in the paper, over latent
+dimensions), and label vectors have length 1, so that the same weights suit batches of any size; Adam and the best
+weights on validation documents instead of SGD with momentum, decaying steps and weight decay; against overfitting there
+is dropout in F_x too; the latent space has 0.8 x labels dimensions as in the paper, but 512 at the most unless it is
+given. The sum over pairs of labels is a product of two sums, so that it takes labels, not labels^2.
 
 Cost: training a document takes 3 x (features in it + labels + hidden + 3 x latent) x hidden products; memory grows with
 (features + 2 x labels) x hidden, seven numbers for each weight, and with batch x labels. Prediction looks at all

@@ -159,7 +159,9 @@ class CoupledLearner:
         latent = self.network.of_labels(bags)
         scores = self.network.output(self.network.decoded(latent))
         features = self.network.of_features(take_rows(self.train.features, documents), draws)
-        return link_loss(features, latent, self.lagrange) + self.alpha * pair_loss(scores, right)
+        # The paper adds up over latent dimensions what is a mean here, and alpha is meant beside that sum.
+        weight = self.alpha / latent.shape[1]
+        return link_loss(features, latent, self.lagrange) + weight * pair_loss(scores, right)
 
     def quality(self, cores: Cores) -> float | None:
         """nDCG@5 of the labels found for the validation documents that have some; None without such."""
