@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from xmtc.corpus.sparse import make_csr
 from xmtc.nn.coupled import Bag, CoupledAutoencoder, CoupledLearner, Examples, link_loss, pair_loss
 from xmtc.nn.layers import chance
 from xmtc.nn.threads import Cores
@@ -40,7 +41,7 @@ def test_gradient_of_the_pair_loss() -> None:
     right = torch.from_numpy(rng.random((4, 6)) < 0.4)
     right[0], right[1] = False, True  # documents without right, and without wrong labels
     assert torch.autograd.gradcheck(lambda values: pair_loss(values, right), scores)
-    pair_loss(scores, right).backward()
+    pair_loss(scores, right).backward()  # type: ignore[no-untyped-call]
     assert scores.grad is not None
     assert not scores.grad[:2].any()
     assert scores.grad[2:].any(dim=1).all()
@@ -117,7 +118,7 @@ def test_dropout_is_drawn_for_the_features() -> None:
 
 def test_all_weights_learn() -> None:
     learner = CoupledLearner(network(), examples(), examples(), 1.0, 0.5)
-    learner.loss(np.arange(12), chance(0)).backward()
+    learner.loss(np.arange(12), chance(0)).backward()  # type: ignore[no-untyped-call]
     for name, weight in learner.network.named_parameters():
         assert weight.grad is not None, name
         assert weight.grad.to_dense().any(), name
@@ -125,7 +126,8 @@ def test_all_weights_learn() -> None:
 
 def test_quality_needs_labels() -> None:
     documents = examples()
-    without = Examples(documents.features, csr_array((12, 5), dtype=np.float32))
+    nothing = make_csr(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(13, np.int32), (12, 5))
+    without = Examples(documents.features, nothing)
     assert CoupledLearner(network(), documents, without, 1.0, 0.5).quality(Cores(None, 1)) is None
     found = CoupledLearner(network(), documents, documents, 1.0, 0.5).quality(Cores(None, 1))
     assert found is not None
