@@ -20,10 +20,15 @@ QUICK: dict[str, dict[str, object]] = {
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100},
         "training": {"epochs": 12, "batch": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
+    "fasttext": {"dimensions": 16},
+    "c2ae": {
+        "hidden": 16, "latent": 8, "dropout": 0.1,
+        "training": {"epochs": 12, "batch": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
+    },
 }  # fmt: skip
 
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
-FEWER_DOCUMENTS = {"dismec": 1_000, "attentionxml": 100, "xml_cnn": 300}
+FEWER_DOCUMENTS = {"dismec": 1_000, "attentionxml": 100, "xml_cnn": 300, "fasttext": 300, "c2ae": 300}
 
 TOPICS = {
     "sea": "ship sail wave harbour anchor tide captain deck",

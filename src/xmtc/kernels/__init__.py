@@ -71,11 +71,12 @@ def jitted(parallel: bool = False) -> Callable[[F], F]:
     return decorate
 
 
-def compiled(parallel: bool = False, small: Callable[..., bool] | None = None) -> Callable[[F], F]:
+def compiled(parallel: bool = False, small: Callable[..., bool] | None = None, writes: int = 0) -> Callable[[F], F]:
     """Compile a loop over arrays, cached on disk; tells on standard error when compiling took long.
 
-    A kernel only reads its arguments and returns new arrays. `small`, for a parallel kernel, gets the same arguments
-    and says whether the work is too little to share: then a version without threads does it, with the same result.
+    A kernel only reads its arguments and returns new arrays, but for the last `writes` ones, too large to be copied,
+    which it changes. `small`, for a parallel kernel, gets the same arguments and says whether the work is too little to
+    share: then a version without threads does it, with the same result.
 
     >>> import numpy as np
     >>> @compiled()
@@ -94,11 +95,12 @@ def compiled(parallel: bool = False, small: Callable[..., bool] | None = None) -
 
         @wraps(function)
         def announced(*arguments: Any) -> Any:
-            frozen = [_frozen(a) if isinstance(a, np.ndarray) else a for a in arguments]
-            if not parallel or (small and small(*frozen)):
-                return _called(serial, frozen)
+            read = len(arguments) - writes
+            given = [_frozen(a) if isinstance(a, np.ndarray) else a for a in arguments[:read]] + [*arguments[read:]]
+            if not parallel or (small and small(*given)):
+                return _called(serial, given)
             with _one_at_a_time:
-                return _called(kernel, frozen)
+                return _called(kernel, given)
 
         announced.versions = (kernel, serial)  # type: ignore[attr-defined]  # for tests
         return cast(F, announced)

@@ -20,6 +20,8 @@ CATALOGUE = {
     "dismec": "xmtc.models.dismec:Dismec",
     "attentionxml": "xmtc.models.attentionxml:AttentionXml",
     "xml_cnn": "xmtc.models.xml_cnn:XmlCnn",
+    "fasttext": "xmtc.models.fasttext:FastText",
+    "c2ae": "xmtc.models.c2ae:C2ae",
 }
 
 

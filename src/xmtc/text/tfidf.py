@@ -99,6 +99,13 @@ class TfIdf:
     def __len__(self) -> int:
         return len(self._keys)
 
+    @property
+    def table(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+        """Terms' keys to columns, as `xmtc.kernels.words` looks them up."""
+        if self._table is None:
+            raise NotFitted("this tf-idf was not fitted")
+        return self._table
+
     def fit(self, texts: Strings) -> TfIdf:
         """Learn vocabulary and idf."""
         self._fit(texts)
@@ -110,8 +117,6 @@ class TfIdf:
 
     def transform(self, texts: Strings) -> Csr:
         """Weights of the known terms; a text without any is an empty row."""
-        if self._table is None:
-            raise NotFitted("this tf-idf was not fitted")
         return self._weighed(self._counted(texts))
 
     def _fit(self, texts: Strings) -> Counted:
@@ -138,7 +143,7 @@ class TfIdf:
 
         rules, parts = self.settings.rules, []
         with progress("counting words", len(texts)) as bar:
-            for rows in _blocks(texts):
+            for rows in blocks_of(texts):
                 block = rules.normalised(texts[rows])
                 counted = kernel.count_terms(
                     block.buffer, block.starts, block.ends, rules.fold_table(), rules.min_chars, *self.settings.ngrams
@@ -150,9 +155,8 @@ class TfIdf:
     def _weighed(self, counted: Counted) -> Csr:
         from xmtc.kernels import words as kernel
 
-        assert self._table is not None
         indices, values, indptr = kernel.weigh(
-            counted.keys, counted.counts, counted.indptr, *self._table,
+            counted.keys, counted.counts, counted.indptr, *self.table,
             self.idf, self.settings.log_tf, self.settings.unit_length,
         )  # fmt: skip
         matrix = make_csr(values, indices, indptr, (len(indptr) - 1, len(self)))
@@ -167,7 +171,7 @@ class TfIdf:
         homes = np.searchsorted(counted.indptr, places, "right") - 1
         order = np.argsort(homes, kind="stable")
         pieces = [Strings.of([])]
-        for rows in _blocks(texts):
+        for rows in blocks_of(texts):
             block = rules.normalised(texts[rows])
             here = order[slice(*np.searchsorted(homes[order], [rows.start, rows.stop]))]
             starts = block.starts[homes[here] - rows.start]
@@ -198,7 +202,7 @@ class TfIdf:
         return made
 
 
-def _blocks(texts: Strings) -> Iterator[slice]:
+def blocks_of(texts: Strings) -> Iterator[slice]:
     """Consecutive rows of about 16 MB of text each: bounds the working memory of counting."""
     lengths = texts.lengths
     if 0 < lengths.sum() <= BLOCK_BYTES:  # so a single document is not kept waiting

@@ -1,0 +1,61 @@
+"""The best of all labels for dense vectors: a label's score is the product of its weights with the vector."""
+
+# ruff: noqa: D103 - kernels; what each does stands in its first comment
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.kernels import compiled
+from xmtc.kernels.heap import best_first, offer
+
+Floats = NDArray[np.float32]
+
+FAST = {"reassoc", "nsz", "contract"}
+TEXTS_A_TILE = 8  # that share the reading of a label's weights
+LITTLE_WORK = 1 << 18  # products; one core has done them before others would have begun
+LARGEST = np.float32(1e4)  # score, of either sign
+
+
+@numba.njit(nogil=True, fastmath=FAST)  # cached with the kernels that call it
+def dot(a: Any, b: Any) -> Any:
+    total = np.float32(0)
+    for at in range(np.uintp(len(a))):
+        total += a[at] * b[at]
+    return total
+
+
+@compiled(parallel=True, small=lambda vectors, weights, _k: len(vectors) * weights.size < LITTLE_WORK)
+def best_labels(vectors: Floats, weights: Floats, k: int) -> tuple[NDArray[np.int32], Floats, NDArray[np.float64]]:
+    # (ids, scores, log of the sum of exp(score) over all labels) of the k labels with the largest score, ties to the
+    # lower id. A few texts share the reading of the weights, and no text depends on which others are asked with it.
+    texts = len(vectors)
+    ids = np.full((texts, k), -1, np.int32)
+    scores = np.zeros((texts, k), np.float32)
+    logs = np.empty(texts, np.float64)
+    tiles = (texts + TEXTS_A_TILE - 1) // TEXTS_A_TILE
+    for tile in numba.prange(tiles):
+        first = tile * TEXTS_A_TILE
+        count = min(TEXTS_A_TILE, texts - first)
+        sizes = np.zeros(TEXTS_A_TILE, np.int64)
+        totals = np.zeros(TEXTS_A_TILE, np.float64)
+        largest = np.full(TEXTS_A_TILE, -np.inf, np.float32)
+        for label in range(len(weights)):
+            for at in range(count):
+                text = first + at
+                score = dot(weights[label], vectors[text])
+                # A model file may hold any numbers; they must still give an order. NaN is not above anything.
+                score = min(score, LARGEST) if score > -LARGEST else -LARGEST
+                if score > largest[at]:
+                    totals[at] *= np.exp(largest[at] - score)
+                    largest[at] = score
+                totals[at] += np.exp(score - largest[at])
+                if sizes[at] < k or score > scores[text, 0]:
+                    sizes[at] = offer(scores[text], ids[text], sizes[at], k, score, label)
+        for at in range(count):
+            best_first(scores[first + at], ids[first + at], sizes[at])
+            logs[first + at] = np.log(totals[at]) + largest[at]
+    return ids, scores, logs
