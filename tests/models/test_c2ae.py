@@ -55,7 +55,7 @@ def test_learns_from_features_of_any_scale() -> None:
     train, test = with_features(corpus_of(120)), with_features(corpus_of(40, seed=1), scale=100.0)
     model = C2ae(**settings(training={"epochs": 20, "learning_rate": 0.01})).fit(train)
     assert right(model, test) > 0.9
-    empty = replace(test[:1], features=csr_array((1, 3), dtype=np.float32))
+    empty = replace(test[:1], features=csr_array(np.zeros((1, 3), np.float32)))
     assert (model.predict(empty, k=3).ids >= 0).all()
     with pytest.raises(XmtcError, match="trained on features"):
         model.predict(["apple"])

@@ -224,7 +224,7 @@ class FastText(Model):
                 shares[name] += part
         score = float(parts.sum())
         _, _, log_sums = best_labels(self.table_[rows].mean(axis=0)[None], self.weights_, 1)
-        chance = float(self._chances(np.float32([score]), log_sums)[0])
+        chance = float(self._chances(np.array([score], np.float32), log_sums)[0])
         words = tuple(sorted(shares.items(), key=lambda entry: -abs(entry[1])))
         every = float(parts[rows == TEXT].sum()) + self.base_
         score += self.base_
