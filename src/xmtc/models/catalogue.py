@@ -20,6 +20,7 @@ CATALOGUE = {
     "dismec": "xmtc.models.dismec:Dismec",
     "attentionxml": "xmtc.models.attentionxml:AttentionXml",
     "xml_cnn": "xmtc.models.xml_cnn:XmlCnn",
+    "rank_ae": "xmtc.models.rank_ae:RankAe",
 }
 
 
