@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from scipy.special import expit
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
@@ -218,12 +219,7 @@ class RankAe(Model):
 
     def _shown(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores as the loss saw them."""
-        if self.config.output == "raw":
-            return scores
-        shown: NDArray[np.float32] = (0.5 * (1 + np.tanh(0.5 * scores))).astype(
-            np.float32
-        )  # a sigmoid without overflow
-        return shown
+        return np.asarray(expit(scores), np.float32) if self.config.output == "sigmoid" else scores
 
     def _explain(self, text: str, label: int) -> Explanation:
         """The share of the attention that each word has: its tf-idf value times the mean over its channels."""
