@@ -61,7 +61,8 @@ def right(model: RankAe, corpus: Corpus) -> float:
 @pytest.mark.parametrize(
     "changes",
     [
-        {}, {"attention": False}, {"loss": "bce"}, {"x_decode": 1.0}, {"output": "sigmoid", "margin": 0.5},
+        {}, {"attention": False}, {"loss": "bce"}, {"x_decode": 1.0}, {"x_decode": 0.1, "x_loss": "ranking"},
+        {"output": "sigmoid", "margin": 0.5},
         {"normalise": False, "balance": 0.1}, {"refit": False}, {"denoise": 0.3}, {"training": {"average_from": 5}},
     ],
     ids=str,
@@ -104,7 +105,8 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
     "changes",
     [
         {"seed": 1}, {"attention": False}, {"loss": "bce"}, {"output": "sigmoid"}, {"margin": 0.5},
-        {"normalise": False}, {"balance": 0.1}, {"x_decode": 0.5}, {"standardise": False}, {"denoise": 0.5},
+        {"normalise": False}, {"balance": 0.1}, {"x_decode": 0.5}, {"x_decode": 0.5, "x_loss": "ranking"},
+        {"standardise": False}, {"denoise": 0.5},
         {"dropout": 0.5}, {"training": {"epochs": 3}}, {"training": {"learning_rate": 0.1}},
         {"training": {"average_from": 0, "evaluate_every": 1}}, {"training": {"batch": 10}}, {"tfidf": {"idf": "none"}},
     ],

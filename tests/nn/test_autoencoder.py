@@ -19,8 +19,8 @@ from xmtc.nn.ranking_loss import ranking_loss
 from xmtc.nn.threads import Cores
 
 PLAIN = Objective(
-    loss="ranking", output="raw", margin=1.0, normalise=False, balance=0.5, x_decode=0.0, standardise=False,
-    denoise=0.0, dropout=0.0, candidates=None,
+    loss="ranking", x_loss="ranking", output="raw", margin=1.0, normalise=False, balance=0.5, x_decode=0.0,
+    standardise=False, denoise=0.0, dropout=0.0, candidates=None,
 )  # fmt: skip
 DOCUMENTS = np.arange(4)
 RIGHT = torch.tensor([[1.0, 0, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
@@ -58,12 +58,22 @@ def test_the_loss_is_the_sum_of_its_terms(output: str, normalise: bool) -> None:
 @pytest.mark.parametrize("normalise", [False, True])
 def test_cross_entropy_instead_of_ranking(normalise: bool) -> None:
     """Documents without labels, or with all of them, have none of it, as with the ranking loss."""
-    made = learner(loss="bce", normalise=normalise)
+    made = learner(loss="bce", x_loss="bce", x_decode=0.25, normalise=normalise)
     points, codes = parts(made)
-    scores = made.network.decode(codes)[:2]
-    each = functional.binary_cross_entropy_with_logits(scores, RIGHT[:2], reduction="none")
-    expected = (each.mean(1) if normalise else each.sum(1)).sum() / len(DOCUMENTS)
-    torch.testing.assert_close(made.loss(DOCUMENTS, chance(0)), functional.mse_loss(points, codes) + 0.5 * expected)
+    expected = functional.mse_loss(points, codes)
+    for weight, latent in ((0.5, codes), (0.25, points)):
+        scores = made.network.decode(latent)[:2]
+        total = functional.binary_cross_entropy_with_logits(scores, RIGHT[:2], reduction="sum")
+        expected = expected + weight * total / (RIGHT.sum() if normalise else len(DOCUMENTS))
+    torch.testing.assert_close(made.loss(DOCUMENTS, chance(0)), expected)
+
+
+def test_each_path_has_its_own_loss() -> None:
+    losses = {
+        made.loss(DOCUMENTS, chance(0)).item()
+        for made in (learner(loss=a, x_loss=b, x_decode=1.0) for a in ("ranking", "bce") for b in ("ranking", "bce"))
+    }
+    assert len(losses) == 4
 
 
 def test_standardised_codes() -> None:

@@ -84,6 +84,7 @@ class RankAeConfig(ModelConfig):
     normalise: bool = True
     balance: PositiveFloat = Field(1.0, allow_inf_nan=False)
     x_decode: NonNegativeFloat = Field(0.0, allow_inf_nan=False)
+    x_loss: Literal["ranking", "bce"] = "bce"
     standardise: bool = True
     denoise: float = Field(0.5, ge=0, lt=1)
     dropout: float = Field(0.2, ge=0, lt=1)
@@ -203,7 +204,8 @@ class RankAe(Model):
 
         config = self.config
         return Objective(
-            loss=config.loss, output=config.output, margin=config.margin, normalise=config.normalise,
+            loss=config.loss, x_loss=config.x_loss, output=config.output, margin=config.margin,
+            normalise=config.normalise,
             balance=config.balance, x_decode=config.x_decode, standardise=config.standardise, denoise=config.denoise,
             dropout=config.dropout, candidates=config.candidates if labels > MANY_LABELS else None,
         )  # fmt: skip

@@ -24,6 +24,8 @@ from xmtc.nn.threads import Cores
 TOGETHER = 256  # documents scored at a time, fewer where each has very many scores
 SMALLEST_VARIANCE = 1e-5
 
+Loss = Literal["ranking", "bce"]
+
 
 class AutoEncoder(nn.Module):
     """F: features to a point of the latent space. E: labels to such a point. D: from there to a score for each label.
@@ -91,7 +93,8 @@ class AutoEncoder(nn.Module):
 class Objective:
     """What is learned: Lh + balance * Lae(D(E(y))) + x_decode * Lae(D(F(x))); see `xmtc.models.rank_ae`."""
 
-    loss: Literal["ranking", "bce"]
+    loss: Loss  # between labels and D(E(y))
+    x_loss: Loss  # between labels and D(F(x))
     output: Literal["raw", "sigmoid"]
     margin: float
     normalise: bool
@@ -102,17 +105,17 @@ class Objective:
     dropout: float
     candidates: int | None  # labels drawn as wrong ones beside the right ones of a batch; None: all labels
 
-    def reconstruction(self, scores: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """Lae, (documents,); a document without right (or wrong) labels has none, whatever the loss."""
-        if self.loss == "ranking":
+    def reconstruction(self, loss: Loss, scores: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        """Lae, the mean over documents; one without right (or wrong) labels has none, whatever the loss."""
+        if loss == "ranking":
             shown = torch.sigmoid(scores) if self.output == "sigmoid" else scores
-            return ranking_loss(shown, rows, columns, self.margin, self.normalise)
+            return ranking_loss(shown, rows, columns, self.margin, self.normalise).mean()
         wanted = torch.zeros_like(scores)
         wanted[rows, columns] = 1
-        each = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none")
         found = wanted.sum(1)
         counted = (found > 0) & (found < scores.shape[1])
-        return (each.mean(1) if self.normalise else each.sum(1)) * counted
+        each = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none").sum(1) * counted
+        return each.mean() / found.mean().clamp(min=1) if self.normalise else each.mean()
 
 
 @dataclass(frozen=True)
@@ -148,11 +151,11 @@ class AutoEncoderLearner:
         candidates, columns = self.candidates(right, draws)
         places = as_tensor(rows), as_tensor(columns)
 
-        def reconstruction(latent: Tensor) -> Tensor:
-            return wanted.reconstruction(self.network.decode(latent, candidates), *places).mean()
+        def reconstruction(loss: Loss, latent: Tensor) -> Tensor:
+            return wanted.reconstruction(loss, self.network.decode(latent, candidates), *places)
 
-        loss = functional.mse_loss(points, codes) + wanted.balance * reconstruction(codes)
-        return loss + wanted.x_decode * reconstruction(points) if wanted.x_decode else loss
+        loss = functional.mse_loss(points, codes) + wanted.balance * reconstruction(wanted.loss, codes)
+        return loss + wanted.x_decode * reconstruction(wanted.x_loss, points) if wanted.x_decode else loss
 
     def candidates(self, right: Csr, draws: np.random.Generator) -> tuple[Tensor | None, Ints]:
         """(labels that are scored, None for all; where among them each right label is)."""
