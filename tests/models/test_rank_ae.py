@@ -44,12 +44,12 @@ def weather(documents: int = 60) -> Corpus:
 
 
 def as_features(corpus: Corpus, dense: bool = False) -> Corpus:
-    """The same documents as numbers: one column for each word; or fewer numbers, none of which is zero."""
+    """The same documents as numbers: one column for each word; or random mixtures of these, none of which is zero."""
     assert corpus.texts is not None
     columns = sorted({word for text in corpus.texts for word in text.split()})
     matrix = np.array([[text.split().count(word) for word in columns] for text in corpus.texts], np.float32)
     if dense:
-        matrix = matrix @ np.random.default_rng(0).normal(size=(len(columns), 5)).astype(np.float32)
+        matrix = matrix @ np.random.default_rng(0).normal(size=(len(columns), 12)).astype(np.float32)
     return Corpus(corpus.targets, corpus.labels, features=csr_array(matrix))
 
 
