@@ -104,7 +104,7 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"attention": False}, {"loss": "bce"}, {"output": "sigmoid"}, {"margin": 0.5},
+        {"seed": 1}, {"attention": False}, {"loss": "bce"}, {"output": "sigmoid"}, {"margin": 0.001},
         {"normalise": False}, {"balance": 0.1}, {"x_decode": 0.5}, {"x_decode": 0.5, "x_loss": "ranking"},
         {"standardise": False}, {"denoise": 0.5},
         {"dropout": 0.5}, {"training": {"epochs": 3}}, {"training": {"learning_rate": 0.1}},

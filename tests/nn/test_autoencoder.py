@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,15 +25,16 @@ PLAIN = Objective(
 )  # fmt: skip
 DOCUMENTS = np.arange(4)
 RIGHT = torch.tensor([[1.0, 0, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
+PLACES = RIGHT.nonzero()[:, 0], RIGHT.nonzero()[:, 1]
 
 
-def learner(sparse: bool = False, **changes: object) -> AutoEncoderLearner:
+def learner(sparse: bool = False, **changes: Any) -> AutoEncoderLearner:
     features = csr_array(np.array([[1, 2, 0], [0, 3, 0], [0, 0, 0], [1, 1, 1]], np.float32))
     targets = label_matrix([0, 2, 1, 0, 1, 2, 3, 4], np.array([0, 2, 3, 3, 8]), 5)
     torch.manual_seed(1)
     network = AutoEncoder.made(torch.randn(3, 4), 5, latent=3, hidden=6, ratio=2, sparse=sparse, seed=0)
     rows = Rows(features, targets)
-    return AutoEncoderLearner(network, rows, rows, replace(PLAIN, **changes))  # type: ignore[arg-type]
+    return AutoEncoderLearner(network, rows, rows, replace(PLAIN, **changes))
 
 
 def parts(made: AutoEncoderLearner) -> tuple[torch.Tensor, torch.Tensor]:
@@ -51,7 +53,7 @@ def test_the_loss_is_the_sum_of_its_terms(output: str, normalise: bool) -> None:
     for weight, latent in ((0.5, codes), (0.25, points)):
         scores = made.network.decode(latent)
         shown = scores.sigmoid() if output == "sigmoid" else scores
-        expected = expected + weight * ranking_loss(shown, *RIGHT.nonzero(as_tuple=True), 1.0, normalise).mean()
+        expected = expected + weight * ranking_loss(shown, *PLACES, 1.0, normalise).mean()
     torch.testing.assert_close(made.loss(DOCUMENTS, chance(0)), expected)
 
 
@@ -82,9 +84,7 @@ def test_standardised_codes() -> None:
     codes = standardised(codes)
     torch.testing.assert_close(codes.mean(0), torch.zeros(3))
     scores = made.network.decode(codes)
-    expected = (
-        functional.mse_loss(points, codes) + 0.5 * ranking_loss(scores, *RIGHT.nonzero(as_tuple=True), 1.0).mean()
-    )
+    expected = functional.mse_loss(points, codes) + 0.5 * ranking_loss(scores, *PLACES, 1.0).mean()
     torch.testing.assert_close(made.loss(DOCUMENTS, chance(0)), expected)
 
 
@@ -95,8 +95,8 @@ def test_standardised_codes_cannot_collapse() -> None:
         made = learner(standardise=standardise, balance=1e-9)
         with torch.no_grad():
             for layer in (made.network.encoded, made.network.to_latent):
-                layer.weight *= shrunk
-                layer.bias *= shrunk
+                layer.weight.mul_(shrunk)
+                layer.bias.mul_(shrunk)
         return made.loss(DOCUMENTS, chance(0)).item()
 
     assert distance(0.1, standardise=False) < 0.02 * distance(1.0, standardise=False)
@@ -113,7 +113,7 @@ def test_one_document_is_a_batch() -> None:
 @pytest.mark.parametrize(
     ("changes", "same"), [({}, True), ({"denoise": 0.5}, False), ({"dropout": 0.5}, False)], ids=str
 )
-def test_chance_has_a_part_only_where_it_is_asked_for(changes: dict[str, float], same: bool) -> None:
+def test_chance_has_a_part_only_where_it_is_asked_for(changes: dict[str, Any], same: bool) -> None:
     made = learner(**changes)
     losses = {made.loss(DOCUMENTS, chance(seed)).item() for seed in range(5)}
     assert (len(losses) == 1) is same
@@ -123,7 +123,7 @@ def test_denoising_hides_labels_from_the_encoder_only() -> None:
     made = learner(denoise=0.999999)  # all are hidden
     points = made.network.place(Bags.of(made.train.features, slice(None)))
     codes = made.network.encoded(torch.relu(made.network.encoder_bias)).expand(4, -1)
-    expected = ranking_loss(made.network.decode(codes), *RIGHT.nonzero(as_tuple=True), 1.0).mean()
+    expected = ranking_loss(made.network.decode(codes), *PLACES, 1.0).mean()
     torch.testing.assert_close(made.loss(DOCUMENTS, chance(0)), functional.mse_loss(points, codes) + 0.5 * expected)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
 from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import unit_rows
 from xmtc.nn.dual_attention import Bags, DualAttention
 
 
@@ -35,7 +36,7 @@ def test_equals_a_loop_over_words(documents: int, seed: int, density: float) -> 
         expected = torch.zeros(4)
         for value, word in zip(values, words, strict=True):
             weighed = word * value / values.square().mean().sqrt()
-            expected += weighed * layer.excitation(weighed) / len(words)
+            expected += weighed * layer.excitation(weighed) / len(words) ** 0.5
         torch.testing.assert_close(found[row], expected)
 
 
@@ -58,18 +59,19 @@ def test_the_scale_of_a_document_does_not_matter(scale: float) -> None:
     )
 
 
-def test_without_channel_attention_it_is_the_mean_of_weighed_vectors() -> None:
+def test_without_channel_attention_it_is_the_product_of_vectors_of_length_1() -> None:
     bags, layer = Bags.of(matrix(5), slice(None)), network(ratio=None)
     assert [name for name, _ in layer.named_parameters()] == ["features.weight"]
-    weights = torch.zeros(5, 6).index_put((bags.rows, bags.features), bags.values)
-    torch.testing.assert_close(layer(bags), weights @ layer.features.weight / bags.lengths.clamp(min=1)[:, None])
-    assert layer.channels(bags).unique().tolist() == [1.0]
+    rows = torch.from_numpy(unit_rows(matrix(5)).toarray())
+    torch.testing.assert_close(layer(bags), rows @ layer.features.weight)
+    assert (layer.channels(bags) == 1).all()
 
 
 def test_channels_are_the_attention_that_is_used() -> None:
     bags, layer = Bags.of(matrix(1, density=0.2), slice(None)), network()
     weighed = layer.features(bags.features) * bags.values[:, None]
-    torch.testing.assert_close(layer(bags)[0], (weighed * layer.channels(bags)).mean(0))
+    expected = (weighed * layer.channels(bags)).sum(0) / len(weighed) ** 0.5
+    torch.testing.assert_close(layer(bags)[0], expected)
 
 
 def test_gradients_have_rows_for_words_that_occur_only() -> None:

@@ -11,6 +11,11 @@ from torch import Tensor
 from xmtc.nn.ranking_loss import ranking_loss
 
 
+def places_of(right: Tensor) -> tuple[Tensor, Tensor]:
+    rows, columns = right.nonzero().T
+    return rows, columns
+
+
 def by_pairs(scores: Tensor, right: Tensor, margin: float, normalise: bool) -> Tensor:
     """The definition: every wrong label with its worst right one, every right label with its worst wrong one."""
     losses = []
@@ -42,7 +47,7 @@ def cases(draw: st.DrawFn) -> tuple[Tensor, Tensor, float, bool]:
 def test_value_and_gradient_are_those_of_all_pairs(case: tuple[Tensor, Tensor, float, bool]) -> None:
     scores, right, margin, normalise = case
     scores.requires_grad_()
-    found = ranking_loss(scores, *right.nonzero(as_tuple=True), margin, normalise)
+    found = ranking_loss(scores, *places_of(right), margin, normalise)
     expected = by_pairs(scores, right, margin, normalise)
     torch.testing.assert_close(found, expected)
     outer = torch.arange(1.0, len(scores) + 1, dtype=torch.float64)  # documents count differently
@@ -54,7 +59,7 @@ def test_value_and_gradient_are_those_of_all_pairs(case: tuple[Tensor, Tensor, f
 @given(cases())
 def test_gradient_is_the_slope(case: tuple[Tensor, Tensor, float, bool]) -> None:
     scores, right, margin, normalise = case
-    places = right.nonzero(as_tuple=True)
+    places = places_of(right)
     torch.autograd.gradcheck(lambda given: ranking_loss(given, *places, margin, normalise), scores.requires_grad_())
 
 
@@ -63,7 +68,7 @@ def test_only_differences_count_and_nothing_is_lost_far_apart(
     case: tuple[Tensor, Tensor, float, bool], shift: float
 ) -> None:
     scores, right, margin, normalise = case
-    places = right.nonzero(as_tuple=True)
+    places = places_of(right)
     loss = ranking_loss(scores, *places, margin, normalise)
     torch.testing.assert_close(ranking_loss(scores + shift, *places, margin, normalise), loss)
     assert (loss >= 0).all()

@@ -22,8 +22,8 @@ def with_noise(corpus: Corpus, rate: float, kind: Noise = "missing", seed: int =
     with many labels nearly all labels of a document are wrong then.
 
     >>> corpus = Corpus.of(["a"] * 100, [["x", "y"]] * 100)
-    >>> with_noise(corpus, 0.4).targets.nnz, with_noise(corpus, 0.0) .targets.nnz
-    (121, 200)
+    >>> with_noise(corpus, 0.4).targets.nnz, with_noise(corpus, 0.0).targets.nnz
+    (130, 200)
     """
     if not 0 <= rate <= 1:
         raise XmtcError(f"a rate of noise is between 0 and 1, not {rate}")

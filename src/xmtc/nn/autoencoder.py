@@ -190,7 +190,7 @@ def best_labels(
     """(labels, scores) of the k best labels of each document, best first; fewer where there are fewer labels."""
     labels = network.scores.num_embeddings
     k = min(k, labels)
-    ids, scores = (np.zeros((features.shape[0], k), kind) for kind in (np.int32, np.float32))
+    ids, scores = np.zeros((features.shape[0], k), np.int32), np.zeros((features.shape[0], k), np.float32)
     size = max(1, min(TOGETHER, MOST_SCORES // labels))
     starts = range(0, features.shape[0], size)
 

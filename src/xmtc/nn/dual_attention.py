@@ -18,8 +18,8 @@ from xmtc.nn.layers import as_tensor
 class Bags:
     """The features of some documents, one document after the other: no padding, whatever their lengths.
 
-    Values are scaled to a mean square of 1 in each document. Vectors of length 1, as tf-idf has them, have the smaller
-    values the more words there are, and the mean over words would make long documents vanish.
+    Values are scaled to a mean square of 1 in each document, so that the channel attention sees numbers of about the same
+    size in long and in short ones.
     """
 
     features: Tensor  # (entries,)
@@ -42,12 +42,14 @@ class Bags:
         squares = np.bincount(rows, part.data.astype(np.float64) ** 2, minlength=len(lengths))
         scale = np.sqrt(np.divide(lengths, squares, out=np.zeros(len(lengths)), where=squares > 0))
         values = (part.data * scale[rows]).astype(np.float32)
-        return cls(*map(as_tensor, (part.indices.astype(np.int64), values, rows, lengths.astype(np.float32))))
+        features = as_tensor(part.indices.astype(np.int64))
+        return cls(features, as_tensor(values), as_tensor(rows), as_tensor(lengths.astype(np.float32)))
 
 
 class DualAttention(nn.Module):
     """Spatial attention: each feature's vector is weighed by its value. Channel attention: an excitation network says
-    for each feature how much each channel of its weighed vector counts. The mean over the features is the document's.
+    for each feature how much each channel of its weighed vector counts. The document has the sum over the features divided
+    by the square root of their number: a mean over many words would be next to nothing.
 
     With `ratio=None` there is no channel attention: the variant that the paper calls "no attn".
 
@@ -60,7 +62,7 @@ class DualAttention(nn.Module):
     def __init__(self, table: Tensor, ratio: int | None) -> None:
         super().__init__()
         channels = table.shape[1]
-        self.features = nn.Embedding(*table.shape, sparse=True, _weight=table)
+        self.features = nn.Embedding(len(table), channels, sparse=True, _weight=table)
         self.excitation: nn.Sequential | None = None
         if ratio is not None:
             narrow = max(1, channels // ratio)
@@ -70,11 +72,11 @@ class DualAttention(nn.Module):
 
     def forward(self, bags: Bags) -> Tensor:
         """(documents, channels); zero for a document without features."""
-        weighed = self.features(bags.features) * bags.values[:, None]  # (entries, channels)
+        weighed: Tensor = self.features(bags.features) * bags.values[:, None]  # (entries, channels)
         if self.excitation is not None:
             weighed = weighed * self.excitation(weighed)
         sums = weighed.new_zeros(len(bags.lengths), weighed.shape[1]).index_add(0, bags.rows, weighed)
-        return sums / bags.lengths.clamp(min=1)[:, None]
+        return sums * bags.lengths.clamp(min=1).rsqrt()[:, None]
 
     def channels(self, bags: Bags) -> Tensor:
         """How much each channel of each feature counts, (entries, channels), between 0 and 1."""
