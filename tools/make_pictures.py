@@ -419,7 +419,7 @@ def rank_ae() -> Figure:
     for x, y, width, words, fill, edge in (
         (0.3, document, 2.6, "words with\ntf-idf values", PALE, LINE),
         (4.0, document, 3.1, "vectors × values\n(spatial attention)", LIGHT_BLUE, BLUE),
-        (8.2, document, 2.9, "× channel attention,\nmean over words", LIGHT_BLUE, BLUE),
+        (8.2, document, 2.9, "× channel attention,\nadded up", LIGHT_BLUE, BLUE),
         (12.2, document, 1.7, "F(x)", "white", BLUE),
         (0.3, labels, 2.6, "right labels,\nsome hidden", PALE, LINE),
         (4.0, labels, 3.1, "E: two layers", LIGHT_ORANGE, ORANGE),

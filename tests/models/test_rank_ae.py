@@ -18,8 +18,8 @@ from xmtc.models.rank_ae import RankAe
 from xmtc.nn.weights import weights_of
 
 SMALL: dict[str, Any] = {
-    "channels": 8, "ratio": 2, "latent": 4, "hidden": 6, "dropout": 0.0, "denoise": 0.0,
-    "training": {"epochs": 2, "batch": 20, "average_from": None},
+    "channels": 8, "ratio": 2, "latent": 4, "hidden": 6, "dropout": 0.0, "denoise": 0.0, "x_decode": 0.0,
+    "training": {"epochs": 2, "batch": 20, "average_from": None, "row_learning_rate": None},
 }  # fmt: skip
 LONGER: dict[str, Any] = {"training": {"epochs": 30, "batch": 20, "learning_rate": 0.02}}
 
@@ -106,8 +106,8 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
     [
         {"seed": 1}, {"attention": False}, {"loss": "bce"}, {"output": "sigmoid"}, {"margin": 0.001},
         {"normalise": False}, {"balance": 0.1}, {"x_decode": 0.5}, {"x_decode": 0.5, "x_loss": "ranking"},
-        {"standardise": False}, {"denoise": 0.5},
-        {"dropout": 0.5}, {"training": {"epochs": 3}}, {"training": {"learning_rate": 0.1}},
+        {"standardise": False}, {"denoise": 0.5}, {"dropout": 0.5},
+        {"training": {"epochs": 3}}, {"training": {"learning_rate": 0.1}}, {"training": {"row_learning_rate": 0.1}},
         {"training": {"average_from": 0, "evaluate_every": 1}}, {"training": {"batch": 10}}, {"tfidf": {"idf": "none"}},
     ],
     ids=str,

@@ -3,17 +3,20 @@
 Wang, Chen, Sun, Qiu, Huang, Li: "Ranking-Based Autoencoder for Extreme Multi-label Classification", NAACL 2019.
 
 What it does: F makes a point of a document's features: the vector of each feature, weighed by its tf-idf value (spatial
-attention) and, channel by channel, by a small network that sees this very vector (channel attention), the mean over
-the features, one layer. E makes a point of a set of labels, and D scores all labels from a point, two layers each.
+attention) and, channel by channel, by a small network that sees this very vector (channel attention), their sum, one
+layer. E makes a point of a set of labels, and D scores all labels from a point, two layers each.
 Learned are Lh, the squared distance between F(x) and E(y), plus `balance` times Lae, which asks that D(E(y)) has every
 right label above every wrong one by a `margin` (see `xmtc.nn.ranking_loss`). A document's labels are D(F(x)).
 
 Where it differs: E's points are standardised over the batch, since otherwise Lh can be made small by making all points
 small; F's are not, so that F can shrink what it cannot know and D is not led astray. E sees a part of the labels and D
-has to find all of them (`denoise`). With `x_decode`, D also learns from F(x), which is what it reads later. Scores are
-unbounded (`output="raw"`) or pass a sigmoid, where the margin has the paper's meaning. Weights are averaged. Variants
-of the paper's studies: `attention=False`, `loss="bce"`. With more than 100,000 labels D scores, in training, the right
-labels of the batch and `candidates` others; prediction scores all labels, some documents at a time.
+has to find all of them (`denoise`). D also learns from F(x), which is what it reads later (`x_decode`), by
+cross-entropy: the ranking loss looks at the worst label, and from a document, which does not tell all its labels, that
+is always one that nobody could guess. Scores are unbounded (`output="raw"`) or pass a sigmoid, where the margin has the
+paper's meaning. The sum over features is divided by the root of their number, since a mean vanishes for long documents.
+Weights are averaged. Variants of the paper's studies: `attention=False`, `loss="bce"`. With more than 100,000 labels D
+scores, in training, the right labels of the batch and `candidates` others; prediction scores all labels, some documents
+at a time.
 
 Cost: training a document takes 3 x words x channels^2 / 2 for the attention and 3 x hidden x labels (or candidates),
 twice with `x_decode`; memory grows with (words x channels + 2 x labels x hidden), six numbers for each weight.
@@ -54,11 +57,12 @@ SHOWN, LEFT_OUT = 3, 20  # words in the sentences of an explanation, and those t
 
 
 class RankAeTraining(TrainingSettings):
-    """How the network is trained; an epoch is short, so there are more of them."""
+    """How the network is trained; an epoch is short, so there are more of them, and rare features need larger steps."""
 
-    epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 30
+    epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 40
     batch: PositiveInt = 256
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 5
+    row_learning_rate: PositiveFloat | None = 0.01
+    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 10
     evaluate_every: PositiveInt = 50
     patience: PositiveInt = 10
     valid_documents: Annotated[int, Field(ge=0)] = 2000
@@ -83,11 +87,11 @@ class RankAeConfig(ModelConfig):
     margin: NonNegativeFloat = Field(1.0, allow_inf_nan=False)
     normalise: bool = True
     balance: PositiveFloat = Field(1.0, allow_inf_nan=False)
-    x_decode: NonNegativeFloat = Field(0.0, allow_inf_nan=False)
+    x_decode: NonNegativeFloat = Field(10.0, allow_inf_nan=False)
     x_loss: Literal["ranking", "bce"] = "bce"
     standardise: bool = True
-    denoise: float = Field(0.5, ge=0, lt=1)
-    dropout: float = Field(0.2, ge=0, lt=1)
+    denoise: float = Field(0.1, ge=0, lt=1)
+    dropout: float = Field(0.3, ge=0, lt=1)
     candidates: PositiveInt = 2048
     vectors: str = RANDOM
     refit: bool = True

@@ -18,8 +18,8 @@ from xmtc.nn.layers import as_tensor
 class Bags:
     """The features of some documents, one document after the other: no padding, whatever their lengths.
 
-    Values are scaled to a mean square of 1 in each document, so that the channel attention sees numbers of about the same
-    size in long and in short ones.
+    Values are scaled to a mean square of 1 in each document, so that the channel attention sees numbers of about the
+    same size in long and in short ones.
     """
 
     features: Tensor  # (entries,)
@@ -48,8 +48,8 @@ class Bags:
 
 class DualAttention(nn.Module):
     """Spatial attention: each feature's vector is weighed by its value. Channel attention: an excitation network says
-    for each feature how much each channel of its weighed vector counts. The document has the sum over the features divided
-    by the square root of their number: a mean over many words would be next to nothing.
+    for each feature how much each channel of its weighed vector counts. The document has the sum over the features,
+    divided by the square root of their number: a mean over many words would be next to nothing.
 
     With `ratio=None` there is no channel attention: the variant that the paper calls "no attn".
 
