@@ -163,6 +163,16 @@ def test_best_labels_a_few_documents_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     assert (np.diff(found[1]) <= 0).all()
 
 
+def test_scores_begin_with_how_frequent_labels_are() -> None:
+    made = learner()
+    with torch.no_grad():
+        made.network.scores.weight.zero_()
+    shares = np.array([0.1, 0.2, 0.5, 0.9, 0.01])
+    made.network.expect(shares)
+    scores = made.network(Bags.of(made.train.features, slice(None)))
+    np.testing.assert_allclose(scores.sigmoid().detach().numpy(), np.tile(shares, (4, 1)), rtol=1e-5)
+
+
 def test_quality_is_none_without_labels() -> None:
     made = learner()
     assert 0 <= (made.quality(Cores(None, 1)) or -1) <= 1

@@ -155,9 +155,11 @@ class RankAe(Model):
         learned, held_out = validation_rows(len(corpus), valid, config.training.valid_documents, config.seed)
         checked = _some(everything, held_out) if valid is None else self._rows(valid[held_out], len(corpus.labels))
         table = self._table()
+        shares = (corpus.label_counts + 1) / (len(corpus) + 2)
 
         def learner(documents: Rows, check: Rows) -> AutoEncoderLearner:
             self.network_ = self._network(table.clone(), len(corpus.labels), seed)
+            self.network_.expect(shares)
             return AutoEncoderLearner(self.network_, documents, check, self._objective(len(corpus.labels)))
 
         settings = config.training.at(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -64,6 +64,14 @@ class AutoEncoder(nn.Module):
             torch.manual_seed(seed)
             return cls(table, labels, latent, hidden, ratio, sparse)
 
+    def expect(self, shares: NDArray[np.floating[Any]]) -> None:
+        """Start with scores that fit if each label is right for this share of documents.
+
+        Small steps would take a thousand of them to learn how rare labels are.
+        """
+        with torch.no_grad():
+            self.biases.weight[:, 0] = torch.from_numpy(np.log(shares / (1 - shares)).astype(np.float32))
+
     def forward(self, bags: Bags) -> Tensor:
         """Scores of all labels, (documents, labels)."""
         return self.decode(self.place(bags))
@@ -75,9 +83,8 @@ class AutoEncoder(nn.Module):
 
     def encode(self, labels: Tensor, offsets: Tensor) -> Tensor:
         """E: (documents, latent); the labels of document i begin at offsets[i]."""
-        sums = functional.embedding_bag(
-            labels, self.encoder.weight, offsets, mode="sum", sparse=self.encoder.sparse
-        )  # fmt: skip
+        table = self.encoder
+        sums = functional.embedding_bag(labels, table.weight, offsets, mode="sum", sparse=table.sparse)
         latent: Tensor = self.encoded(torch.relu(sums + self.encoder_bias))
         return latent
 
