@@ -59,12 +59,13 @@ SHOWN, LEFT_OUT = 3, 20  # words in the sentences of an explanation, and those t
 class RankAeTraining(TrainingSettings):
     """How the network is trained; an epoch is short, so there are more of them, and rare features need larger steps."""
 
-    epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 40
+    epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 25
     batch: PositiveInt = 256
+    learning_rate: PositiveFloat = 3e-3
     row_learning_rate: PositiveFloat | None = 0.01
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 10
+    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 6
     evaluate_every: PositiveInt = 50
-    patience: PositiveInt = 10
+    patience: PositiveInt = 8
     valid_documents: Annotated[int, Field(ge=0)] = 2000
 
 
