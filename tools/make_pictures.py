@@ -1,9 +1,11 @@
-"""Make the pictures of docs/attentionxml.md anew; that of the attention trains a small model (a minute on one core).
+"""Make the pictures of docs/attentionxml.md and docs/rank_ae.md anew; attentionxml-attention trains a small model (a
+minute on one core).
 
-    python tools/make_pictures.py [network] [tree] [attention] [cost] [--out FOLDER]
+    python tools/make_pictures.py [NAME ...] [--out FOLDER]
 
-Without names all four are made. They are SVG with a white ground and letters as outlines, so that they look the same
-everywhere, and the same run gives the same bytes.
+Without names all are made, but for the results of the noise study, which `benchmarks/noise.py` draws. They are SVG
+with a white ground and letters as outlines, so that they look the same everywhere, and the same run gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def main() -> None:
     if unknown:
         parser.error(f"no picture is called {', '.join(unknown)}; there are {', '.join(PICTURES)}")
     for name in options.names or PICTURES:
-        path = options.out / f"attentionxml-{name}.svg"
+        path = options.out / f"{name}.svg"
         with matplotlib.rc_context(STYLE):
             figure = PICTURES[name]()
             figure.savefig(path, facecolor="white", metadata={"Date": None})
@@ -410,7 +412,50 @@ def scored(labels: int, shape: TreeShape) -> tuple[int, int]:
     return 2 ** kept[0], shape.candidates * sum(children)
 
 
-PICTURES: dict[str, Callable[[], Figure]] = {"network": network, "tree": tree, "attention": attention, "cost": cost}
+def rank_ae() -> Figure:
+    """Document and labels on their ways to the latent space, what is compared, and the one way of prediction."""
+    figure, axes = canvas(10, 4.3, 20, 8.6)
+    document, labels = 5.9, 1.3  # heights of the two ways
+    for x, y, width, words, fill, edge in (
+        (0.3, document, 2.6, "words with\ntf-idf values", PALE, LINE),
+        (4.0, document, 3.1, "vectors × values\n(spatial attention)", LIGHT_BLUE, BLUE),
+        (8.2, document, 2.9, "× channel attention,\nadded up", LIGHT_BLUE, BLUE),
+        (12.2, document, 1.7, "F(x)", "white", BLUE),
+        (0.3, labels, 2.6, "right labels,\nsome hidden", PALE, LINE),
+        (4.0, labels, 3.1, "E: two layers", LIGHT_ORANGE, ORANGE),
+        (8.2, labels, 2.9, "standardised\nover the batch", LIGHT_ORANGE, ORANGE),
+        (12.2, labels, 1.7, "E(y)", "white", ORANGE),
+        (15.0, (document + labels) / 2, 2.0, "D: two\nlayers", PALE, INK),
+        (17.9, (document + labels) / 2, 1.9, "scores of\nall labels", "white", INK),
+    ):
+        box(axes, x, y, width, 1.3, words, fill=fill, edge=edge, size=8.5)
+    for y in (document + 0.65, labels + 0.65):
+        for start, end in ((2.9, 4.0), (7.1, 8.2), (11.1, 12.2)):
+            arrow(axes, (start, y), (end, y))
+    middle = (document + labels) / 2 + 0.65
+    arrow(axes, (13.9, document + 0.5), (15.0, middle + 0.35), BLUE)
+    arrow(axes, (13.9, labels + 0.8), (15.0, middle - 0.35), ORANGE)
+    arrow(axes, (17.0, middle), (17.9, middle))
+    axes.annotate("", (13.05, document), (13.05, labels + 1.3), arrowprops={"arrowstyle": "<|-|>", "color": GREY})
+    axes.text(12.85, middle, "Lh: squared\ndistance", ha="right", va="center", fontsize=8.5)
+    axes.text(0.3, document + 1.75, "document", color=BLUE, weight="bold")
+    axes.text(0.3, labels + 1.75, "labels: in training only", color=ORANGE, weight="bold")
+    axes.text(15.0, document + 0.3, "prediction,\nand x-decode", color=BLUE, fontsize=8.5, va="center")
+    axes.text(
+        15.0, labels + 0.9, "Lae: every right label above\nevery wrong one by a margin", fontsize=8.5, va="center"
+    )
+    axes.text(0.3, 0.4, "dimensions: words × channels → channels → latent; labels → hidden → latent → hidden → labels",
+              fontsize=8.5, color=GREY)  # fmt: skip
+    return figure
+
+
+PICTURES: dict[str, Callable[[], Figure]] = {
+    "attentionxml-network": network,
+    "attentionxml-tree": tree,
+    "attentionxml-attention": attention,
+    "attentionxml-cost": cost,
+    "rank_ae-network": rank_ae,
+}
 
 
 if __name__ == "__main__":

@@ -25,10 +25,16 @@ QUICK: dict[str, dict[str, object]] = {
         "hidden": 16, "latent": 8, "dropout": 0.1,
         "training": {"epochs": 12, "batch": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
+    "rank_ae": {
+        "channels": 16, "latent": 8, "hidden": 16, "dropout": 0.0,
+        "training": {"epochs": 20, "batch": 10, "learning_rate": 0.02, "evaluate_every": 12},
+    },
 }  # fmt: skip
 
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
-FEWER_DOCUMENTS = {"dismec": 1_000, "attentionxml": 100, "xml_cnn": 300, "fasttext": 300, "c2ae": 300}
+FEWER_DOCUMENTS = {
+    "dismec": 1_000, "attentionxml": 100, "xml_cnn": 300, "fasttext": 300, "c2ae": 300, "rank_ae": 1_000,
+}  # fmt: skip
 
 TOPICS = {
     "sea": "ship sail wave harbour anchor tide captain deck",

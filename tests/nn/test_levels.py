@@ -265,7 +265,7 @@ def test_share_of_positives_further_down_is_that_of_candidates(two_levels: TwoLe
 
 @given(st.integers(0, 100), st.integers(1, 12))
 @settings(max_examples=15)
-def test_quality_is_ndcg_of_the_documents_that_have_labels(seed: int, count: int) -> None:
+def test_quality_is_ndcg_the_documents_that_have_labels(seed: int, count: int) -> None:
     setup = TwoLevels(some_network(4, seed), some_network(10, seed + 1), some_documents(count, seed))
     learner, targets = setup.learner(), setup.documents.targets
     labelled = int((np.diff(targets.indptr) > 0).sum())

@@ -66,7 +66,7 @@ def test_same_seed_same_vectors() -> None:
 @pytest.mark.parametrize("checked", [30, 0])
 def test_the_best_epoch_counts_where_it_can_be_told(monkeypatch: pytest.MonkeyPatch, checked: int) -> None:
     judged = iter([0.4, 0.9, 0.5])
-    monkeypatch.setattr(warm_up, "ndcg_of", lambda found, targets: next(judged))
+    monkeypatch.setattr(warm_up, "ndcg", lambda found, targets: next(judged))
     train, valid = some_documents(200, 0), some_documents(checked, 1)
     three = warmed_up(some_table(), train, valid, epochs=3, seed=0)
     judged = iter([0.4, 0.9, 0.5])

@@ -22,6 +22,7 @@ CATALOGUE = {
     "xml_cnn": "xmtc.models.xml_cnn:XmlCnn",
     "fasttext": "xmtc.models.fasttext:FastText",
     "c2ae": "xmtc.models.c2ae:C2ae",
+    "rank_ae": "xmtc.models.rank_ae:RankAe",
 }
 
 

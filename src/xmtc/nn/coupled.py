@@ -17,7 +17,7 @@ from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batches import Ints
 from xmtc.nn.layers import dropped
-from xmtc.nn.levels import JUDGED_AT, ndcg_of
+from xmtc.nn.levels import JUDGED_AT, ndcg
 from xmtc.nn.threads import Cores
 
 TOGETHER = 256  # documents that go through the network at a time in prediction
@@ -168,4 +168,4 @@ class CoupledLearner:
         if not self.valid.targets.nnz:
             return None
         found, _ = self.network.best(self.valid.features, min(JUDGED_AT, self.valid.targets.shape[1]))
-        return ndcg_of(found, self.valid.targets)
+        return ndcg(found, self.valid.targets)

@@ -110,6 +110,22 @@ def step_down(
     return result
 
 
+def ndcg(found: NDArray[np.int32], targets: Csr) -> float:
+    """nDCG of lists of labels, the mean over the documents that have labels, as a fraction.
+
+    >>> from xmtc.corpus.sparse import make_csr
+    >>> right = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1, 1]), (2, 9))
+    >>> ndcg(np.array([[7, 3], [4, 5]], np.int32), right)
+    1.0
+    """
+    k, counts = found.shape[1], np.diff(targets.indptr)
+    gains = 1 / np.log2(np.arange(k) + 2)
+    ends = zip(found, targets.indptr, targets.indptr[1:], strict=False)
+    right = np.stack([np.isin(row, targets.indices[start:end]) for row, start, end in ends])
+    ideal = np.concatenate([[1.0], np.cumsum(gains)])[np.minimum(counts, k)]  # no labels: nothing to gain
+    return float(((right * gains).sum(1) / ideal)[counts > 0].mean())
+
+
 class LevelLearner:
     """A level's network, the documents it learns from and those it is judged by; see `xmtc.nn.task.Learner`.
 
@@ -169,32 +185,9 @@ class LevelLearner:
 
     def quality(self, cores: Cores) -> float | None:
         """nDCG@5 of the nodes found for the validation documents that have labels, as fractions; None without such."""
-        counts = np.diff(self.valid.targets.indptr)
-        if not counts.any():
+        if not self.valid.targets.nnz:
             return None
         found = step_down(
             self.network, self.level, self.first, self.valid.tokens, self.valid_beam, JUDGED_AT, cores, "checking"
         ).nodes
-        return ndcg_of(found, self.valid.targets)
-
-
-def ndcg_of(found: NDArray[np.int32], targets: Csr) -> float:
-    """The mean nDCG, as a fraction, of labels found for documents, the best first, over those that have labels.
-
-    >>> from xmtc.corpus.sparse import make_csr
-    >>> right = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1, 1]), (2, 9))
-    >>> ndcg_of(np.array([[3, 7], [5, 6]], np.int32), right) == 1 / np.log2(3)
-    True
-    """
-    k = found.shape[1]
-    counts = np.diff(targets.indptr)
-    gains = 1 / np.log2(np.arange(k) + 2)
-    right = np.stack(
-        [
-            np.isin(row, targets.indices[a:b])
-            for row, a, b in zip(found, targets.indptr, targets.indptr[1:], strict=False)
-        ]
-    )
-    ideal = np.concatenate([[1.0], np.cumsum(gains)])[np.minimum(counts, k)]  # no labels: nothing to gain
-    ideal[counts == 0] = 1.0
-    return float(((right * gains).sum(1) / ideal)[counts > 0].mean())
+        return ndcg(found, self.valid.targets)

@@ -6,7 +6,7 @@ import logging
 import math
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +32,7 @@ from xmtc.progress import Progress
 
 Arrays = dict[str, NDArray[Any]]
 LOGGED_EVERY = 10  # steps
+STEPS = "steps to the best weights"  # a name beside those of weights in what a run leaves
 SMALLEST_PART = 500  # tokens; handing less to another thread takes longer than doing it
 
 
@@ -94,7 +95,7 @@ class Task(LightningModule):
         self.average: WeightAverage | None = None
         self.best: dict[str, Tensor] | None = None
         self.best_quality = -math.inf
-        self.steps = self.first_epoch = self.without_gain = self.judged_at = 0
+        self.steps = self.first_epoch = self.without_gain = self.judged_at = self.best_at = 0
         self._resources = ExitStack()
         self._cores = Cores(None, 1)
         self._bar: Progress | None = None
@@ -225,7 +226,7 @@ class Task(LightningModule):
                 return
             self._write({"nDCG@5 of validation documents": quality})
             if quality > self.best_quality:
-                self.best_quality, self.without_gain = quality, 0
+                self.best_quality, self.without_gain, self.best_at = quality, 0, self.steps
                 # Cloned: on a CPU anything less would go on changing with the training.
                 self.best = {name: weight.detach().clone() for name, weight in self.weights.items()}
                 if self._bar is not None:
@@ -249,10 +250,11 @@ class Task(LightningModule):
                 self.checkpoints.put(f"{self.run_name}-epoch", self.state(done))
 
     def result(self) -> Arrays:
-        """The best weights; without validation documents the averaged or the last ones."""
+        """The best weights and after how many steps; without validation documents the averaged or the last ones."""
         last = self.average.mean if self.average is not None else self.weights
         chosen = self.best if self.best is not None else last
-        return {name: weight.detach().numpy() for name, weight in chosen.items()}
+        steps = self.best_at if self.best is not None else self.steps
+        return {name: weight.detach().numpy() for name, weight in chosen.items()} | {STEPS: np.array([steps])}
 
     def state(self, epochs_done: int) -> Arrays:
         """Everything that changes during training, as arrays."""
@@ -268,6 +270,7 @@ class Task(LightningModule):
         averaged = self.average.count if self.average is not None else 0
         numbers = [epochs_done, self.steps, self.without_gain, self.judged_at, averaged]
         steps = [state.get("step", 0) for state in moments.values()]
+        arrays[STEPS] = np.array([self.best_at])
         arrays["numbers"], arrays["steps"] = np.array(numbers, np.int64), np.array(steps, np.int64)
         arrays["quality"] = np.array([self.best_quality, *(self.clip.caps if self.clip else ())], np.float64)
         return arrays
@@ -280,6 +283,7 @@ class Task(LightningModule):
             return {key[len(prefix) :]: torch.tensor(a) for key, a in arrays.items() if key.startswith(prefix)}
 
         self.first_epoch, self.steps, self.without_gain, self.judged_at, count = map(int, arrays["numbers"])
+        self.best_at = _steps_in(arrays)
         means, squares = group("mean"), group("square")
         with torch.no_grad():
             for (name, weight), step in zip(self.weights.items(), arrays["steps"], strict=True):
@@ -294,8 +298,11 @@ class Task(LightningModule):
             self.clip = MovingClip(self.clip.factor, arrays["quality"][1:].tolist())
 
 
-def train(learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str) -> None:
-    """Train a learner's network and leave the best weights in it; what `checkpoints` has is not done again."""
+def train(learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str) -> int:
+    """Train a learner's network and leave the best weights in it; what `checkpoints` has is not done again.
+
+    Returns after how many steps it had these weights.
+    """
     done = checkpoints.get(name)
     if done is None:
         with ExitStack() as stack:
@@ -312,6 +319,12 @@ def train(learner: Learner, settings: TrainingSettings, seed: int, checkpoints: 
         for key, weight in learner.network.named_parameters():
             if key in done:
                 weight.copy_(torch.tensor(done[key]))
+    return _steps_in(done)
+
+
+def _steps_in(piece: Mapping[str, NDArray[Any]]) -> int:
+    """0 for a piece from before steps were kept."""
+    return int(piece[STEPS][0]) if STEPS in piece else 0
 
 
 def _fit(task: Task) -> None:

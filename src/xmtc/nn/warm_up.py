@@ -13,7 +13,7 @@ from xmtc.labelspace.tree import derived_seed
 from xmtc.nn.adam import RowAdam
 from xmtc.nn.batches import Ints
 from xmtc.nn.layers import chance, dropped
-from xmtc.nn.levels import JUDGED_AT, Documents, ndcg_of
+from xmtc.nn.levels import JUDGED_AT, Documents, ndcg
 from xmtc.nn.pooling import expect_share
 from xmtc.nn.threads import cores_at_work
 from xmtc.progress import progress
@@ -99,4 +99,4 @@ def _quality(bag: WordBag, valid: Documents) -> float | None:
         return None
     with torch.inference_mode():
         found = bag(valid.tokens).topk(min(JUDGED_AT, valid.targets.shape[1])).indices
-    return ndcg_of(found.numpy().astype(np.int32), valid.targets)
+    return ndcg(found.numpy().astype(np.int32), valid.targets)
