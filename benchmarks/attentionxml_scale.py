@@ -61,7 +61,7 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
         parts.append((Documents(tokens.take(rows), targets[rows]), beam))
     table = rng.normal(0, 0.4, (WORDS, DIMENSIONS)).astype(np.float32)
     network = TextNetwork.made(
-        table, labels, hidden=hidden, layers=[hidden], word_dropout=0.2, dropout=0.5, frozen=False, sparse=True,
+        table, labels, hidden=hidden, layers=[hidden], word_dropout=0.2, dropout=0.5, frozen=False,
         own_outputs=True, bottleneck=None, seed=0,
     )  # fmt: skip
     learner = LevelLearner(network, level, False, *parts[0], *parts[1])

@@ -56,7 +56,7 @@ def some_documents(count: int, seed: int = 0) -> Documents:
 def some_network(labels: int, seed: int = 1) -> TextNetwork:
     table = np.random.default_rng(seed).normal(size=(20, 4)).astype(np.float32)
     network = TextNetwork.made(
-        table, labels, hidden=3, layers=[5], word_dropout=0, dropout=0, frozen=False, sparse=True,
+        table, labels, hidden=3, layers=[5], word_dropout=0, dropout=0, frozen=False,
         own_outputs=True, bottleneck=None, seed=seed,
     )  # fmt: skip
     with torch.no_grad():

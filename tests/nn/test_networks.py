@@ -18,7 +18,7 @@ IDS, LENGTHS = torch.tensor([[3, 4, 5], [2, 0, 0]]), torch.tensor([3, 1])
 
 def made(labels: int = 6, **options: Any) -> TextNetwork:
     table = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
-    standard = {"hidden": 3, "layers": [5], "word_dropout": 0.5, "dropout": 0.5, "frozen": False, "sparse": True}
+    standard = {"hidden": 3, "layers": [5], "word_dropout": 0.5, "dropout": 0.5, "frozen": False}
     return TextNetwork.made(
         table, labels, **{**standard, "own_outputs": True, "bottleneck": None, "seed": 1, **options}
     )

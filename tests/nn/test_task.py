@@ -69,6 +69,17 @@ def plain_loop(learner: ToyLearner, epochs: int = 4) -> list[Weights]:
     return result
 
 
+def test_tables_have_a_learning_rate_of_their_own(in_order: None) -> None:
+    same, larger = ToyLearner(), ToyLearner()
+    settings = short(epochs=1, clip=None, average_from=None)
+    before = same.weights()
+    one = trained(same, settings)
+    two = trained(larger, settings.model_copy(update={"row_learning_rate": 10 * RATE}))
+    moved = {name: [float((each[name] - before[name]).norm()) for each in (one, two)] for name in before}
+    tables = [name for name, (few, many) in moved.items() if many > 5 * few]
+    assert tables == ["words.weight"], moved
+
+
 def assert_close(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     torch.testing.assert_close(dict(found), dict(expected), rtol=1e-5, atol=1e-6)
 

@@ -220,7 +220,7 @@ class AttentionXml(Model):
             followed = found[0] if depth == 0 else found[0].with_positives(targets[0][depth - 1], beam)
             name = f"tree{at}-level{depth}" if tree.depth > 1 else f"model{at}"
             seed = derived_seed(config.seed, at, depth)
-            network = self._network(table, level.shape[1], depth > 0, seed)
+            network = self._network(table, level.shape[1], seed)
             if networks:
                 network.begin_from(networks[-1])
             learner = LevelLearner(
@@ -240,13 +240,13 @@ class AttentionXml(Model):
                     ]
         return networks
 
-    def _network(self, table: NDArray[np.float32], labels: int, sparse: bool, seed: int) -> TextNetwork:
+    def _network(self, table: NDArray[np.float32], labels: int, seed: int) -> TextNetwork:
         from xmtc.nn.networks import TextNetwork
 
         config = self.config
         return TextNetwork.made(
             table, labels, hidden=config.hidden, layers=config.layers, word_dropout=config.words.dropout,
-            dropout=config.dropout, frozen=config.words.frozen, sparse=sparse, own_outputs=config.own_outputs,
+            dropout=config.dropout, frozen=config.words.frozen, own_outputs=config.own_outputs,
             bottleneck=config.bottleneck if config.pooling == "max" else None, seed=seed,
         )  # fmt: skip
 
@@ -342,16 +342,16 @@ class AttentionXml(Model):
                     raise ValueError(f"a tree of {tree.labels} labels for a model with {len(self.seen_)}")
             networks = []
             for depth, level in enumerate(tree.levels):
-                networks.append(self._load_network(folder, f"tree{at}-level{depth}", level.shape[1], depth > 0))
+                networks.append(self._load_network(folder, f"tree{at}-level{depth}", level.shape[1]))
             self.members_.append(Member(tree, networks))
 
-    def _load_network(self, folder: FolderReader, name: str, labels: int, sparse: bool) -> TextNetwork:
+    def _load_network(self, folder: FolderReader, name: str, labels: int) -> TextNetwork:
         from xmtc.nn.weights import Arrays, read_network
 
         def made(arrays: Arrays) -> TextNetwork:
             table = arrays["words.words.weight"]
             if table.ndim != 2 or len(table) != len(self.tokenizer_):
                 raise ValueError(f"a table of the shape {table.shape} for {len(self.tokenizer_)} words")
-            return self._network(np.empty(table.shape, np.float32), labels, sparse, 0).with_rows_like(arrays)
+            return self._network(np.empty(table.shape, np.float32), labels, 0).with_rows_like(arrays)
 
         return read_network(folder, name, made)

@@ -33,14 +33,14 @@ class TextNetwork(nn.Module):
     @classmethod
     def made(
         cls, table: NDArray[np.float32], labels: int, *, hidden: int, layers: Sequence[int], word_dropout: float,
-        dropout: float, frozen: bool, sparse: bool, own_outputs: bool, bottleneck: int | None, seed: int,
+        dropout: float, frozen: bool, own_outputs: bool, bottleneck: int | None, seed: int,
     ) -> TextNetwork:  # fmt: skip
         """A new network that begins with these word vectors; with a `bottleneck` it has the maximum over words."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             head: LabelAttention | MaxPooling
             if bottleneck is None:
-                head = LabelAttention(labels, 2 * hidden, layers, sparse, own_outputs)
+                head = LabelAttention(labels, 2 * hidden, layers, sparse=True, own_outputs=own_outputs)
             else:
                 head = MaxPooling(labels, 2 * hidden, bottleneck)
             words = WordEmbedding(torch.tensor(table), word_dropout, frozen)

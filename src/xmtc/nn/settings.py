@@ -35,8 +35,8 @@ class WordSettings(BaseModel):
 class TrainingSettings(BaseModel):
     """How a network is trained. Lists have an entry for each level of a tree; the last one holds for all below.
 
-    `row_learning_rate` is for tables with a row for each word or label: rare ones are seen so seldom that they may need
-    larger steps (null: the same as `learning_rate`, as in the paper).
+    `row_learning_rate` is for tables of which a batch may touch a few rows, of words or labels: rare ones are seen so
+    seldom that they may need larger steps (null: the same as `learning_rate`, as in the papers).
 
     Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and
     training ends after more than `patience` evaluations without a better one. From epoch `average_from` on (0 is the

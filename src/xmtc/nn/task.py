@@ -83,7 +83,8 @@ class Task(LightningModule):
         self.learner, self.settings, self.seed = learner, settings, seed
         self.checkpoints, self.run_name = checkpoints, name
         self.network = learner.network
-        tables = {part.weight for part in self.network.modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag)}
+        kinds = nn.Embedding | nn.EmbeddingBag
+        tables = {part.weight for part in self.network.modules() if isinstance(part, kinds) and part.sparse}
         learned = [weight for weight in self.network.parameters() if weight.requires_grad]
         rates = (settings.learning_rate, settings.row_learning_rate or settings.learning_rate)
         groups = [
