@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, random_array
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import unit_rows
 from xmtc.nn.dual_attention import Bags, DualAttention
+from xmtc.nn.layers import chance
 
 
 def matrix(documents: int, seed: int = 0, density: float = 0.4) -> Csr:
@@ -85,3 +86,11 @@ def test_values_of_zero_and_documents_without_features() -> None:
     """A stored zero is a feature like any other, unless there is nothing else."""
     features = csr_array((np.zeros(2, np.float32), np.array([1, 2]), np.array([0, 2, 2])), shape=(2, 6))
     assert not network()(Bags.of(features, slice(None))).any()
+
+
+def test_some_features_are_left_out() -> None:
+    bags = Bags.of(csr_array(np.ones((50, 40), np.float32)), slice(None))
+    some = bags.some(0.25, chance(0)).values
+    assert set(some.tolist()) == {0.0, pytest.approx(4 / 3)}
+    assert (some == 0).float().mean().item() == pytest.approx(0.25, abs=0.03)
+    assert torch.equal(bags.some(0.0, chance(0)).values, bags.values)

@@ -75,7 +75,8 @@ class RankAeConfig(ModelConfig):
     `channels` is the size of a feature's vector (C in the paper), `ratio` the reduction in the channel attention (r),
     `latent` the size of the common space (h), `hidden` that of the layer in E and D. `vectors` is a file of word
     vectors to begin with, or "random". With `refit`, training ends by learning from all documents anew, for as long as
-    was best on those that were held out.
+    was best on those that were held out. `feature_dropout` leaves out features of the documents in training, and
+    `dropout` numbers of their vectors: with few documents the first helps more.
     """
 
     channels: PositiveInt = 100
@@ -92,6 +93,7 @@ class RankAeConfig(ModelConfig):
     x_loss: Literal["ranking", "bce"] = "bce"
     standardise: bool = True
     denoise: float = Field(0.1, ge=0, lt=1)
+    feature_dropout: float = Field(0.0, ge=0, lt=1)
     dropout: float = Field(0.3, ge=0, lt=1)
     candidates: PositiveInt = 2048
     vectors: str = RANDOM
@@ -214,7 +216,8 @@ class RankAe(Model):
             loss=config.loss, x_loss=config.x_loss, output=config.output, margin=config.margin,
             normalise=config.normalise,
             balance=config.balance, x_decode=config.x_decode, standardise=config.standardise, denoise=config.denoise,
-            dropout=config.dropout, candidates=config.candidates if labels > MANY_LABELS else None,
+            feature_dropout=config.feature_dropout, dropout=config.dropout,
+            candidates=config.candidates if labels > MANY_LABELS else None,
         )  # fmt: skip
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:

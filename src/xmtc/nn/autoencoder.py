@@ -109,6 +109,7 @@ class Objective:
     x_decode: float
     standardise: bool
     denoise: float
+    feature_dropout: float
     dropout: float
     candidates: int | None  # labels drawn as wrong ones beside the right ones of a batch; None: all labels
 
@@ -147,7 +148,8 @@ class AutoEncoderLearner:
         wanted = self.objective
         right = take_rows(self.train.targets, documents)
         rows = np.repeat(np.arange(len(documents)), np.diff(right.indptr))
-        points = self.network.place(Bags.of(self.train.features, documents), wanted.dropout, draws)
+        bags = Bags.of(self.train.features, documents).some(wanted.feature_dropout, draws)
+        points = self.network.place(bags, wanted.dropout, draws)
         # The encoder sees some of the right labels only, and the decoder is to find all: else it learns to copy.
         seen = draws.random(len(rows)) >= wanted.denoise
         offsets = np.searchsorted(rows[seen], np.arange(len(documents)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batches import Ints
-from xmtc.nn.layers import as_tensor
+from xmtc.nn.layers import as_tensor, dropped
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ class Bags:
         values = (part.data * scale[rows]).astype(np.float32)
         features = as_tensor(part.indices.astype(np.int64))
         return cls(features, as_tensor(values), as_tensor(rows), as_tensor(lengths.astype(np.float32)))
+
+    def some(self, dropout: float, draws: np.random.Generator) -> Bags:
+        """The same with a share of the features left out, and the others as much larger."""
+        return replace(self, values=dropped(self.values, dropout, draws))
 
 
 class DualAttention(nn.Module):
