@@ -25,7 +25,7 @@ ENVIRONMENTS = {
     "napkinxc": Environment((*SCIPY, "napkinxc==0.7.2")),
     "libmultilabel": Environment((*SCIPY, "libmultilabel==0.10.0", "setuptools<81")),
     # Built here, for this processor; its predictions need numpy 1.
-    "fasttext": Environment(("numpy==1.26.4", "fasttext==0.9.3")),
+    "fasttext": Environment(("numpy==1.26.4", "scipy==1.14.1", "fasttext==0.9.3")),
     # Without a version of torch pip would bring gigabytes of GPU libraries.
     "libmultilabel-nn": Environment(
         (*SCIPY, "libmultilabel[nn]==0.10.0", "torch==2.13.0", "lightning==2.6.6", "setuptools<81")

@@ -1,7 +1,7 @@
 """Stochastic gradient descent for fastText: a text is the mean of its features' vectors, labels are rows of weights.
 
 One text after the other is what fastText does. Here `together` texts share the reading of all labels' weights, as three
-products of matrices, which is many times as fast, and the products use all cores. For the labels' weights the result is
+products of matrices, which is many times as fast. For the labels' weights the result is
 still that of one text after the other: what the first text changes in the score of the second is the step's size x its
 slope x the product of the two texts' vectors, so the slopes are found in order before any weight is touched. Only the
 features' vectors wait until all texts of the group are done. No thread writes where another one reads, so the same

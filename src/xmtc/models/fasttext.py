@@ -10,8 +10,9 @@ or the logistic loss of one right label and a few that are drawn (`ns`, negative
 
 Where it differs from the C++ fastText, and why:
 * Its threads write into the same weights without asking (Hogwild), so that no two runs are alike. Here the same seed
-  gives the same result: 16 texts at a time are multiplied with all labels' weights, on all cores, and labels' weights
-  still change as if one text came after the other; see `kernels/fasttext.py`. Words' vectors wait for the 16 texts.
+  gives the same result: 16 texts at a time are multiplied with all labels' weights, which is faster on one core than one
+  by one on two, and labels' weights still change as if one text came after the other; see `kernels/fasttext.py`. Words'
+  vectors wait for the 16 texts.
 * Texts come in another random order in each epoch, not as the file has them. Words are found by xmtc's own rules, in
   lower case, and must stand in `min_df` texts; fastText splits at white space and counts occurrences.
 * With `ova` every score begins at the log-odds of the average label, and labels' weights take smaller steps for longer
@@ -22,7 +23,8 @@ Where it differs from the C++ fastText, and why:
 * `ova` is the default: with several labels a text it is more accurate. Texts without labels are left out, as there.
 
 Cost: with `ova` and `softmax` a text takes about 3 x labels x dimensions products in each epoch, so they are for some
-10,000 labels; with `ns` it does not depend on the number of labels, but uses one core. Prediction looks at all labels.
+10,000 labels; with `ns` it does not depend on the number of labels. Training uses one core, prediction, which looks at
+all labels, every core.
 Memory: (words + filled buckets + labels) x dimensions.
 """
 
@@ -123,6 +125,8 @@ class FastText(Model):
         return 4 * (vectors * config.dimensions + scores + config.buckets) + 30 * (words + grams)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
+        from threadpoolctl import threadpool_limits
+
         assert corpus.texts is not None
         self.grams_ = self._new_grams()
         rows = self.grams_.fit_transform(corpus.texts)
@@ -134,7 +138,9 @@ class FastText(Model):
         else:
             self.table_, self.weights_ = kept["table"].copy(), kept["weights"].copy()
         begin = 0 if kept is None else int(kept["epochs"][0])
-        with progress("training vectors", (self.config.epochs - begin) * len(corpus)) as bar:
+        # The products are small, and threads that wait for one another take minutes when another program has a core.
+        one_thread = threadpool_limits(1, user_api="blas")
+        with one_thread, progress("training vectors", (self.config.epochs - begin) * len(corpus)) as bar:
             for epoch in range(begin, self.config.epochs):
                 self._train(rows, corpus.targets, epoch, bar.advance)
                 if not (np.isfinite(self.table_).all() and np.isfinite(self.weights_).all()):
