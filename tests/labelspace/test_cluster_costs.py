@@ -7,7 +7,12 @@ import pytest
 
 from xmtc.errors import ConfigError
 from xmtc.labelspace.cluster_costs import (
-    access_probabilities, approximate_batch_cost, approximate_parameter_count, batch_cost, parameter_count, tail_widths,
+    access_probabilities,
+    approximate_batch_cost,
+    approximate_parameter_count,
+    batch_cost,
+    parameter_count,
+    tail_widths,
 )  # fmt: skip
 
 AMAZON_670K = [167_522, 167_523, 167_521, 167_525]
