@@ -59,3 +59,15 @@ def best_labels(vectors: Floats, weights: Floats, k: int) -> tuple[NDArray[np.in
             best_first(scores[first + at], ids[first + at], sizes[at])
             logs[first + at] = np.log(totals[at]) + largest[at]
     return ids, scores, logs
+
+
+@compiled(writes=2)
+def offer_labels(values: Floats, labels: NDArray[np.int32], texts: Any, scores: Floats, ids: NDArray[np.int32]) -> None:
+    # Offer values[i, j], the score of labels[j] for texts[i], to the heap (scores, ids) of that text. Heaps are full
+    # from the start, with -inf where there is nothing yet. NaN is not above anything.
+    k = scores.shape[1]
+    for at in range(len(texts)):
+        text = texts[at]
+        for place in range(len(labels)):
+            if values[at, place] >= scores[text, 0]:
+                offer(scores[text], ids[text], k, k, values[at, place], labels[place])
