@@ -10,9 +10,9 @@ or the logistic loss of one right label and a few that are drawn (`ns`, negative
 
 Where it differs from the C++ fastText, and why:
 * Its threads write into the same weights without asking (Hogwild), so that no two runs are alike. Here the same seed
-  gives the same result: 16 texts at a time are multiplied with all labels' weights, which is faster on one core than one
-  by one on two, and labels' weights still change as if one text came after the other; see `kernels/fasttext.py`. Words'
-  vectors wait for the 16 texts.
+  gives the same result: 16 texts at a time are multiplied with all labels' weights, which is faster on one core than
+  one by one on two, and labels' weights still change as if one text came after the other; see `kernels/fasttext.py`.
+  Words' vectors wait for the 16 texts.
 * Texts come in another random order in each epoch, not as the file has them. Words are found by xmtc's own rules, in
   lower case, and must stand in `min_df` texts; fastText splits at white space and counts occurrences.
 * With `ova` every score begins at the log-odds of the average label, and labels' weights take smaller steps for longer
