@@ -62,7 +62,7 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
     table = rng.normal(0, 0.4, (WORDS, DIMENSIONS)).astype(np.float32)
     network = TextNetwork.made(
         table, labels, hidden=hidden, layers=[hidden], word_dropout=0.2, dropout=0.5, frozen=False,
-        own_outputs=True, bottleneck=None, seed=0,
+        own_outputs=False, bottleneck=None, seed=0,
     )  # fmt: skip
     learner = LevelLearner(network, level, False, *parts[0], *parts[1])
     task = Task(
