@@ -184,6 +184,7 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [str(Path(sys.executable).with_name("xmtc")), "train", "-", "--model", "knn", "--out", str(tmp_path / "m")],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where a shell started us with "&"
     )  # fmt: skip
     assert process.stdin is not None
     process.stdin.write(b'{"text": "a", "labels": ["x"]}\n' * 5000)

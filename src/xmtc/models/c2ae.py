@@ -77,7 +77,8 @@ class C2ae(Model):
 
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
-    >>> C2ae(hidden=8, latent=2).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
+    >>> small = dict(hidden=8, latent=2, dropout=0.1, training=dict(batch=4, learning_rate=0.01))
+    >>> C2ae(**small).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
     'fruit'
     """
 
