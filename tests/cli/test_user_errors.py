@@ -72,7 +72,7 @@ CASES: dict[str, tuple[Sequence[str], str]] = {
     "odd part": (["convert", "good.jsonl", "x.csv", "--part", "dev"], "train or test was expected"),
     "odd split": (
         ["convert", "good.jsonl", "x", "--test", "0.5", "--split", "magic"],
-        "random, stratified or key:FIELD",
+        "random, stratified, blocks or key:FIELD",
     ),
     "unknown key field": (["convert", "good.jsonl", "x", "--test", "0.5", "--split", "key:author"], "'author'"),
     "unknown suffix": (["convert", "good.jsonl", "x.docx"], "the suffix says no format"),
