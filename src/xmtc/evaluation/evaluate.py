@@ -50,8 +50,8 @@ def evaluate(
     """Measure a model, or predictions that were made before, on the labels of a corpus.
 
     All values are in percent; the formulas stand in `xmtc.evaluation.ranking`, `.classification` and `.hierarchy`, the
-    rule for head, middle and tail (`cuts`) in `xmtc.labelspace.bands`. Labels that occur only in this corpus stay in the
-    truth; documents without labels count as 0 and are reported.
+    rule for head, middle and tail (`cuts`) in `xmtc.labelspace.bands`. Labels that occur only in this corpus stay in
+    the truth; documents without labels count as 0 and are reported.
 
     `threshold` (one number or one for each label) adds micro, macro and example-based precision, recall and F1 of the
     listed labels that reach it; a model is then asked for longer lists. PSP needs training counts in the label set

@@ -15,6 +15,7 @@ from xmtc.storage import opening
 CATALOGUE = {
     "prior": "xmtc.models.prior:Prior",
     "knn": "xmtc.models.knn:NearestNeighbours",
+    "rocchio": "xmtc.models.rocchio:Rocchio",
     "parabel": "xmtc.models.parabel:Parabel",
     "bonsai": "xmtc.models.bonsai:Bonsai",
     "dismec": "xmtc.models.dismec:Dismec",
@@ -23,6 +24,7 @@ CATALOGUE = {
     "fasttext": "xmtc.models.fasttext:FastText",
     "c2ae": "xmtc.models.c2ae:C2ae",
     "rank_ae": "xmtc.models.rank_ae:RankAe",
+    "blend": "xmtc.models.blend:Blend",
 }
 
 
