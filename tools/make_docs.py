@@ -130,9 +130,8 @@ def recipe_table() -> str:
     for path in sorted((ROOT / "recipes").glob("*/*.yaml")):
         recipe = yaml.safe_load(path.read_text("utf-8"))
         name = path.relative_to(ROOT).as_posix()
-        rows.append(
-            (f"[`{name}`](../{name})", f"`{recipe['model']}`", ", ".join(flat(recipe["set"])) or "the defaults")
-        )
+        settings = ", ".join([*flat(recipe["set"]), *flat(recipe.get("grid", {}))]) or "the defaults"
+        rows.append((f"[`{name}`](../{name})", f"`{recipe['model']}`", settings))
     return table(("recipe", "model", "settings"), rows)
 
 

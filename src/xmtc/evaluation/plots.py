@@ -93,7 +93,7 @@ def depth_curve(evaluation: Evaluation) -> Plot:
             axes.plot(ks, line, color=colour, marker=mark, markersize=5, label=f"{name}@k")
         axes.set(xlabel="k, labels listed for each document", ylabel="percent", ylim=(0, 100))
         axes.set_xticks(ks)
-        _legend_above(axes)
+        legend_above(axes)
 
     return Plot(
         "How many labels to show",
@@ -120,7 +120,7 @@ def frequency_bars(evaluation: Evaluation) -> Plot | None:
         axes.set(xlabel="decile of labels by training frequency, 1 = most frequent", ylabel="percent", ylim=(0, 100))
         axes.set_xticks(at, list(groups))
         axes.grid(axis="x", visible=False)
-        _legend_above(axes)
+        legend_above(axes)
 
     return Plot(
         "Frequent and rare labels",
@@ -172,7 +172,7 @@ def score_histogram(predictions: Predictions, hits: NDArray[np.bool_]) -> Plot:
         )
         axes.set(xlabel="score", ylabel="labels")
         axes.yaxis.set_major_formatter("{x:,.0f}")
-        _legend_above(axes)
+        legend_above(axes)
 
     return Plot(
         "Scores of right and wrong labels",
@@ -215,6 +215,7 @@ def count_bars(bins: dict[str, int], title: str, unit: str) -> Plot:
     return Plot(title, f"{alt[0].upper()}{alt[1:]}.", alt, draw(paint, alt))
 
 
-def _legend_above(axes: Axes) -> None:
+def legend_above(axes: Axes) -> None:
+    """A legend over the axes."""
     # Inside the axes it would cover high values.
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0)
