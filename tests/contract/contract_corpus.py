@@ -22,6 +22,7 @@ QUICK: dict[str, dict[str, object]] = {
     },
     "fasttext": {"dimensions": 16},
     "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
+    "auto": {"methods": ["knn", "rocchio"]},
     "c2ae": {
         "hidden": 16, "latent": 8, "dropout": 0.1,
         "training": {"epochs": 12, "batch": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},

@@ -25,6 +25,7 @@ CATALOGUE = {
     "c2ae": "xmtc.models.c2ae:C2ae",
     "rank_ae": "xmtc.models.rank_ae:RankAe",
     "blend": "xmtc.models.blend:Blend",
+    "auto": "xmtc.models.auto:Auto",
 }
 
 
