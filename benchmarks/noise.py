@@ -6,7 +6,8 @@
 As in the paper's Figure 3, the labels of 80 % of the training documents are changed (see `xmtc.corpus.noise`), the
 other 20 % are clean and for choices only (linear models have none to make), and the test documents are clean. A seed
 stands for the split, the noise and the model alike. Settings are those of the corpus's recipe where there is one;
-`bce_ae` is `rank_ae` with `loss=bce`. What FILE of --json has already is not done again; --plot draws it.
+`bce_ae` is `rank_ae` with cross-entropy in place of every ranking loss. What FILE of --json has already is not done
+again; --plot draws it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Results = dict[str, dict[str, float]]
 
 def settings_of(model: str, name: str) -> tuple[str, dict[str, Any]]:
     """(model, settings) of a line of the plot."""
-    kind, more = ("rank_ae", {"loss": "bce"}) if model == "bce_ae" else (model, {})
+    kind, more = ("rank_ae", {"loss": "bce", "x_loss": "bce"}) if model == "bce_ae" else (model, {})
     recipe = RECIPES / kind / f"{name}.yaml"
     return kind, (read_recipe(str(recipe))[1] if recipe.exists() else {}) | more
 
