@@ -39,8 +39,9 @@ class TrainingSettings(BaseModel):
     seldom that they may need larger steps (null: the same as `learning_rate`, as in the papers).
 
     Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and
-    training ends after more than `patience` evaluations without a better one. From epoch `average_from` on (0 is the
-    first; null: never) the mean of the weights at these moments is judged and kept: stochastic weight averaging.
+    training ends after more than `patience` evaluations without a better one. With `decay` the learning rates are first
+    multiplied by it at such a moment, `decays` times, and training ends at the next. From epoch `average_from` on (0 is
+    the first; null: never) the mean of the weights at these moments is judged and kept: stochastic weight averaging.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
@@ -54,6 +55,8 @@ class TrainingSettings(BaseModel):
     clip: PositiveFloat | None = 5.0
     evaluate_every: PositiveInt = 250
     patience: PositiveInt = 50
+    decay: Annotated[float, Field(gt=0, lt=1)] | None = None
+    decays: PositiveInt = 3
     valid_documents: Annotated[int, Field(ge=0)] = 500
     processes: PositiveInt = 1
 

@@ -33,6 +33,7 @@ from xmtc.progress import Progress
 Arrays = dict[str, NDArray[Any]]
 LOGGED_EVERY = 10  # steps
 STEPS = "steps to the best weights"  # a name beside those of weights in what a run leaves
+DECAYS = "times the learning rates were lowered"  # another
 SMALLEST_PART = 500  # tokens; handing less to another thread takes longer than doing it
 
 
@@ -96,7 +97,7 @@ class Task(LightningModule):
         self.average: WeightAverage | None = None
         self.best: dict[str, Tensor] | None = None
         self.best_quality = -math.inf
-        self.steps = self.first_epoch = self.without_gain = self.judged_at = self.best_at = 0
+        self.steps = self.first_epoch = self.without_gain = self.judged_at = self.best_at = self.decays = 0
         self._resources = ExitStack()
         self._cores = Cores(None, 1)
         self._bar: Progress | None = None
@@ -235,7 +236,17 @@ class Task(LightningModule):
             else:
                 self.without_gain += 1
         if self.without_gain > self.settings.patience:
-            self.trainer.should_stop = True
+            if self.settings.decay is None or self.decays == self.settings.decays:
+                self.trainer.should_stop = True
+            else:
+                self.without_gain = 0
+                self._lower_rates(1)
+                self._write({"learning rate": self.optimiser.param_groups[0]["lr"]})
+
+    def _lower_rates(self, times: int) -> None:
+        self.decays += times
+        for group in self.optimiser.param_groups:
+            group["lr"] *= (self.settings.decay or 1.0) ** times
 
     def on_train_epoch_end(self) -> None:
         """Keep everything that is needed to go on from here."""
@@ -271,7 +282,7 @@ class Task(LightningModule):
         averaged = self.average.count if self.average is not None else 0
         numbers = [epochs_done, self.steps, self.without_gain, self.judged_at, averaged]
         steps = [state.get("step", 0) for state in moments.values()]
-        arrays[STEPS] = np.array([self.best_at])
+        arrays[STEPS], arrays[DECAYS] = np.array([self.best_at]), np.array([self.decays])
         arrays["numbers"], arrays["steps"] = np.array(numbers, np.int64), np.array(steps, np.int64)
         arrays["quality"] = np.array([self.best_quality, *(self.clip.caps if self.clip else ())], np.float64)
         return arrays
@@ -285,6 +296,7 @@ class Task(LightningModule):
 
         self.first_epoch, self.steps, self.without_gain, self.judged_at, count = map(int, arrays["numbers"])
         self.best_at = _steps_in(arrays)
+        self._lower_rates(int(arrays[DECAYS][0]) if DECAYS in arrays else 0)
         means, squares = group("mean"), group("square")
         with torch.no_grad():
             for (name, weight), step in zip(self.weights.items(), arrays["steps"], strict=True):
