@@ -6,10 +6,10 @@
 First, for each kind of document vectors, every training document of a corpus looks for its nearest others, compared
 with all (`index=flat`); the time includes making the vectors, but not learning or reading the words' vectors. Then
 made-up unit vectors are put into an index whose kind their number decides, and every vector looks for its ten nearest.
-They are normally distributed, the variance of dimension i being i ** -1.3: so many of them as `tibkat` has documents are
-as hard to search as its means of word vectors, an index having to look into 5 % of its cells for either. The recall is the share of the ten nearest others that are found,
-for 1,000 of them, against a comparison with all. This part runs in a process of its own, which may not take more than
-`--cap` GiB. Exit code 1 if the recall is below 0.95.
+They are normally distributed, the variance of dimension i being i ** -1.3: as many of them as `tibkat` has documents
+are as hard to search as its means of word vectors, an index having to look into 5 % of its cells for either. The recall
+is the share of the ten nearest others that are found, for 1,000 of them, against a comparison with all. This part runs
+in a process of its own, which may not take more than `--cap` GiB. Exit code 1 if the recall is below 0.95.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def corpus_neighbours(data: Path, name: str, file: str, neighbours: int) -> None
         end = time.perf_counter()
         print(
             f"{name}, {kind}: vectors and index of {len(train):,} documents {made - start:.1f} s, {neighbours} "
-            f"neighbours of each {end - made:.1f} s; mean similarity of the nearest: {found.similarities[:, 0].mean():.3f}",
+            f"neighbours of each {end - made:.1f} s; the nearest is {found.similarities[:, 0].mean():.3f} near",
             flush=True,
         )
 
