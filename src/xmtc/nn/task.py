@@ -212,7 +212,7 @@ class Task(LightningModule):
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.coalesce()
         norm = self.clip([w.grad for w in self.weights.values() if w.grad is not None]) if self.clip else math.nan
-        share = self.settings.share_at(self.steps, self.all_steps)
+        share = self.settings.share_at(self.steps, self.all_steps) * (self.settings.decay or 1.0) ** self.decays
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * share
         optimiser = self.optimizers()
@@ -252,13 +252,7 @@ class Task(LightningModule):
                 self.trainer.should_stop = True
             else:
                 self.without_gain = 0
-                self._lower_rates(1)
-                self._write({"learning rate": self.optimiser.param_groups[0]["lr"]})
-
-    def _lower_rates(self, times: int) -> None:
-        self.decays += times
-        for group in self.optimiser.param_groups:
-            group["lr"] *= (self.settings.decay or 1.0) ** times
+                self.decays += 1
 
     def on_train_epoch_end(self) -> None:
         """Keep everything that is needed to go on from here."""
@@ -308,7 +302,7 @@ class Task(LightningModule):
 
         self.first_epoch, self.steps, self.without_gain, self.judged_at, count = map(int, arrays["numbers"])
         self.best_at = _steps_in(arrays)
-        self._lower_rates(int(arrays[DECAYS][0]) if DECAYS in arrays else 0)
+        self.decays = int(arrays[DECAYS][0]) if DECAYS in arrays else 0
         means, squares = group("mean"), group("square")
         with torch.no_grad():
             for (name, weight), step in zip(self.weights.items(), arrays["steps"], strict=True):
