@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from scale import peak_mb
 from timing import arguments, corpus
-from xmtc.nn.settings import LEARN, WordSettings
-from xmtc.nn.words import word_means, words_of
+from xmtc.nn.document_vectors import fit_vectors
+from xmtc.nn.settings import LEARN, EncoderSettings, WordSettings
+from xmtc.nn.words import words_of
 from xmtc.search.dense import DenseIndex
-from xmtc.search.neighbours import DocumentSearch, SearchSettings
-from xmtc.text.documents import DocumentVectors
+from xmtc.search.neighbours import DocumentSearch, SearchSettings, VectorKind
 from xmtc.text.mean_vectors import unit
 from xmtc.text.tfidf import TfIdfSettings
 
@@ -43,21 +43,14 @@ def corpus_neighbours(data: Path, name: str, file: str, neighbours: int) -> None
     assert train.texts is not None
     words = WordSettings(vectors=file)
     tokenizer, tokens, table = words_of(words, train.texts, seed=0)
-    for kind in ("mean", "tfidf_mean", "tfidf"):
+    kinds: list[VectorKind] = ["mean", "tfidf_mean", "tfidf"]
+    for kind in kinds:
         start = time.perf_counter()
-        settings = SearchSettings.model_validate({"vectors": kind, "index": "flat"})
-        if kind == "tfidf":
-            vectors = DocumentVectors(TfIdfSettings(idf="plain"))
-            matrix = vectors.fit_transform(train)
-            search = DocumentSearch.of(settings, vectors, matrix, train.texts)
-            made = time.perf_counter()
-            found = search.nearest_of_training(matrix, neighbours)
-        else:
-            means = word_means(words, kind == "tfidf_mean", tokenizer, tokens, table)
-            dense = means.of_tokens(tokens)
-            search = DocumentSearch.of(settings, means, dense, train.texts)
-            made = time.perf_counter()
-            found = search.nearest_of_training(dense, neighbours)
+        tfidf = TfIdfSettings(idf="plain")
+        vectors, matrix = fit_vectors(kind, train, tfidf, words, EncoderSettings(), 0, (tokenizer, tokens, table))
+        search = DocumentSearch.of(SearchSettings(vectors=kind, index="flat"), vectors, matrix, train.texts)
+        made = time.perf_counter()
+        found = search.nearest_of_training(matrix, neighbours)
         end = time.perf_counter()
         print(
             f"{name}, {kind}: vectors and index of {len(train):,} documents {made - start:.1f} s, {neighbours} "

@@ -15,7 +15,7 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sparse import make_csr
 from xmtc.errors import BadModelFolder
 from xmtc.search import neighbours
-from xmtc.search.neighbours import DocumentSearch, Neighbours, SearchSettings
+from xmtc.search.neighbours import DocumentSearch, Neighbours, SearchSettings, TextVectors
 from xmtc.storage import opening, writing
 from xmtc.text.documents import DocumentVectors
 from xmtc.text.mean_vectors import MeanVectors, token_idf
@@ -134,7 +134,13 @@ def test_saved_and_loaded_and_extended(kind: str, tmp_path: Path) -> None:
         search.save(folder)
 
     def loaded(count: int) -> DocumentSearch:
-        return DocumentSearch.load(opening(tmp_path / "model"), search.settings, TfIdfSettings(), None, count)
+        reader, vectors = opening(tmp_path / "model"), search.vectors
+        again: TextVectors
+        if isinstance(vectors, MeanVectors):
+            again = MeanVectors.load(reader, vectors.idf is not None, None)
+        else:
+            again = DocumentVectors.load(reader, TfIdfSettings())
+        return DocumentSearch.load(reader, search.settings, again, count)
 
     queries = Corpus.of(["sea", "bread oven"])
     for other in (loaded(4), loaded(4).extended(Corpus.of(["sea sea", "bread oven"]))):

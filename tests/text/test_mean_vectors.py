@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.strings import Strings
-from xmtc.errors import XmtcError
+from xmtc.errors import BadModelFolder, XmtcError
+from xmtc.storage import opening, writing
 from xmtc.text import mean_vectors
 from xmtc.text.mean_vectors import MeanVectors, roomy, token_idf
 from xmtc.text.tokenizer import WordTokenizer
@@ -85,12 +87,18 @@ def test_no_texts(tokenizer: WordTokenizer) -> None:
         MeanVectors(tokenizer, table_for(tokenizer)).transform(features)
 
 
-def test_stored_arrays_are_checked(tokenizer: WordTokenizer) -> None:
-    table = table_for(tokenizer)
-    arrays: dict[str, Any] = MeanVectors(tokenizer, table, np.ones(len(table), np.float32)).to_arrays()
-    MeanVectors.from_arrays(tokenizer, arrays, True, None).check()
-    for wrong in ({"table": table[:-1]}, {"table": table.astype(float)}, {"idf": np.ones(3, np.float32)}):
-        with pytest.raises(ValueError, match="words"):
-            MeanVectors.from_arrays(tokenizer, {**arrays, **wrong}, True, None)
-    with pytest.raises(ValueError, match="finite"):
-        MeanVectors.from_arrays(tokenizer, {"table": table * np.nan}, False, None).check()
+def test_stored_parts_are_checked(tokenizer: WordTokenizer, tmp_path: Path) -> None:
+    table, idf = table_for(tokenizer), np.ones(len(tokenizer), np.float32)
+
+    def stored(table: Any, idf: Any) -> MeanVectors:
+        with writing(tmp_path / "model", "knn", {}, {}) as folder:
+            MeanVectors(tokenizer, table, idf).save(folder)
+        return MeanVectors.load(opening(tmp_path / "model"), True, None)
+
+    np.testing.assert_array_equal(stored(table, idf).transform(Corpus.of(TEXTS)),
+                                  MeanVectors(tokenizer, table, idf).transform(Corpus.of(TEXTS)))  # fmt: skip
+    for wrong in ((table[:-1], idf), (table.astype(float), idf), (table, idf[:3]), (table, None)):
+        with pytest.raises(BadModelFolder, match="word_vectors"):
+            stored(*wrong)
+    with pytest.raises(BadModelFolder, match="finite"):
+        stored(table * np.nan, idf)

@@ -3,7 +3,7 @@
 What it does: tf-idf vectors (or given features, scaled to length 1), the exact `neighbours` nearest training documents
 by cosine, and each votes for its labels with similarity ** power; a label's score is its share of all votes.
 A document without any word known from training has no neighbours, and so no labels. Instead of tf-idf the documents can
-be compared by the mean of their word vectors (`search.vectors`), which is what `treaderxml` does in its paper.
+be compared by the mean of their word vectors, as in the paper of `treaderxml`, or by an encoder (`search.vectors`).
 
 Cost: training counts words and builds an inverted index; a prediction adds up the index lists of its words; the model
 is the training set's tf-idf matrix. With word vectors the model is one vector a document, which all are compared with
@@ -12,7 +12,7 @@ up to 100,000 documents; above that those of some cells are (see `xmtc.search.de
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import AllowInfNan, Field, PositiveFloat, PositiveInt
@@ -23,9 +23,9 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.errors import XmtcError
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
-from xmtc.nn.settings import WordSettings
+from xmtc.nn.settings import EncoderSettings, WordSettings
 from xmtc.predictions import Predictions, ScoreKind
-from xmtc.search.neighbours import DocumentSearch, SearchSettings
+from xmtc.search.neighbours import DocumentSearch, SearchSettings, VectorKind
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
 from xmtc.text.tfidf import TfIdf, TfIdfSettings
@@ -34,7 +34,7 @@ from xmtc.text.tfidf import TfIdf, TfIdfSettings
 class KnnSearch(SearchSettings):
     """How the neighbours are found; duplicates of a text are its neighbours too."""
 
-    vectors: Literal["mean", "tfidf_mean", "tfidf"] = "tfidf"
+    vectors: VectorKind = "tfidf"
     same_texts: bool = True
 
 
@@ -43,7 +43,7 @@ class KnnConfig(ModelConfig):
 
     The defaults were chosen on validation documents of `tibkat` and `cooking` (`benchmarks/knn.py --validate`): a steep
     idf, which mutes the words that all documents share, lets the votes be less steep than similarity cubed. `words` is
-    for the means of word vectors.
+    for `search.vectors` mean and tfidf_mean, `encoder` for encoder.
     """
 
     neighbours: PositiveInt = 50
@@ -51,6 +51,7 @@ class KnnConfig(ModelConfig):
     search: KnnSearch = KnnSearch()
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(idf="plain"))
     words: WordSettings = WordSettings()
+    encoder: EncoderSettings = EncoderSettings(name="minilm")
 
 
 class NearestNeighbours(Model):
@@ -83,21 +84,11 @@ class NearestNeighbours(Model):
         return corpus.texts.nbytes + 8 * (len(corpus) + words) * self.config.words.dimensions
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.nn.words import word_means, words_of
+        from xmtc.nn.document_vectors import fit_vectors
 
-        config = self.config
-        if config.search.vectors == "tfidf":
-            vectors = DocumentVectors(config.tfidf)
-            matrix = vectors.fit_transform(corpus)
-            self.search_ = DocumentSearch.of(config.search, vectors, matrix, corpus.texts, config.seed)
-        else:
-            if corpus.texts is None:
-                raise XmtcError(
-                    f"search.vectors={config.search.vectors} needs texts, which {corpus.name} does not have"
-                )
-            tokenizer, tokens, table = words_of(config.words, corpus.texts, config.seed)
-            means = word_means(config.words, config.search.vectors == "tfidf_mean", tokenizer, tokens, table)
-            self.search_ = DocumentSearch.of(config.search, means, means.of_tokens(tokens), corpus.texts, config.seed)
+        config, search = self.config, self.config.search
+        vectors, matrix = fit_vectors(search.vectors, corpus, config.tfidf, config.words, config.encoder, config.seed)
+        self.search_ = DocumentSearch.of(search, vectors, matrix, corpus.texts, config.seed)
         self.targets_ = corpus.targets
 
     def _partial_fit(self, corpus: Corpus) -> None:
@@ -143,9 +134,12 @@ class NearestNeighbours(Model):
         folder.matrix("targets", self.targets_)
 
     def _load(self, folder: FolderReader) -> None:
+        from xmtc.nn.document_vectors import load_vectors
+
         self.targets_ = folder.matrix("targets", (None, len(self._fitted())))
         config, documents = self.config, self.targets_.shape[0]
-        self.search_ = DocumentSearch.load(folder, config.search, config.tfidf, config.words.max_tokens, documents)
+        vectors = load_vectors(folder, config.search.vectors, config.tfidf, config.words, config.encoder)
+        self.search_ = DocumentSearch.load(folder, config.search, vectors, documents)
 
     @property
     def tfidf_(self) -> TfIdf | None:

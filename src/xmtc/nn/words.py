@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from xmtc.corpus.strings import Strings
 from xmtc.labelspace.tree import derived_seed
 from xmtc.nn.settings import LEARN, RANDOM, WordSettings
-from xmtc.text.mean_vectors import MeanVectors, token_idf
 from xmtc.text.tokenizer import WordTokenizer
 from xmtc.text.tokens import TokenStore
 from xmtc.text.vectors import read_vectors
@@ -53,11 +52,3 @@ def word_table(settings: WordSettings, tokenizer: WordTokenizer, tokens: TokenSt
         known = np.array([word in present for word in words])
         return fill_missing(table, known, learn_vectors(tokens, len(tokenizer), table.shape[1], seed))
     return table
-
-
-def word_means(
-    settings: WordSettings, weighted: bool, tokenizer: WordTokenizer, tokens: TokenStore, table: NDArray[np.float32]
-) -> MeanVectors:
-    """Documents as means of these word vectors; with `weighted`, by tf-idf, of the training documents `tokens`."""
-    idf = token_idf(tokens, len(tokenizer)) if weighted else None
-    return MeanVectors(tokenizer, table, idf, settings.max_tokens)

@@ -8,7 +8,7 @@ own labels) or a duplicate. So training, validation and test documents all see t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,9 @@ from xmtc.search.sparse import SparseIndex
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
 from xmtc.text.mean_vectors import MeanVectors
-from xmtc.text.tfidf import TfIdfSettings
-from xmtc.text.tokenizer import WordTokenizer
 
 Floats = NDArray[np.float32]
-Vectors = DocumentVectors | MeanVectors
+VectorKind = Literal["mean", "tfidf_mean", "tfidf", "encoder"]
 SPARE = 2  # neighbours asked for beyond k: the document itself, and perhaps a copy
 MORE = 4  # times as many are asked for where copies took the places
 
@@ -35,18 +33,36 @@ MORE = 4  # times as many are asked for where copies took the places
 class SearchSettings(BaseModel):
     """How the neighbours of a document are found.
 
-    `vectors`: "mean" of the word vectors, "tfidf_mean" (the same weighed by tf-idf) or sparse "tfidf". `index` is for
-    dense vectors: "flat" is exact, "ivf" and "ivf_hnsw" look into some cells only; "auto" goes by the number of
-    documents. With `same_texts` duplicates of a text are its neighbours, though never a training document its own.
-    Documents nearer than `max_similarity` count as copies too: null means none, 0.95 leaves out near duplicates.
+    `vectors`: "mean" of the word vectors, "tfidf_mean" (the same weighed by tf-idf), sparse "tfidf", or those of a
+    pretrained "encoder". `index` is for dense vectors: "flat" is exact, "ivf" and "ivf_hnsw" look into some cells only;
+    "auto" goes by the number of documents. With `same_texts` duplicates of a text are its neighbours, though never a
+    training document its own. Documents nearer than `max_similarity` count as copies too: null means none, 0.95 leaves
+    out near duplicates.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
-    vectors: Literal["mean", "tfidf_mean", "tfidf"] = "mean"
+    vectors: VectorKind = "mean"
     index: Literal["auto", "flat", "ivf", "ivf_hnsw"] = "auto"
     same_texts: bool = False
     max_similarity: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class TextVectors(Protocol):
+    """How documents become unit vectors; fitted."""
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        ...
+
+    def transform(self, corpus: Corpus) -> Csr | Floats:
+        """The vectors of documents, (documents, width)."""
+        ...
+
+    def save(self, folder: FolderWriter) -> None:
+        """Write what is needed to do this again."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -95,7 +111,7 @@ class DocumentSearch:
     """Training documents as vectors in an index, and how further documents become such vectors."""
 
     def __init__(
-        self, settings: SearchSettings, vectors: Vectors, index: SparseIndex | DenseIndex,
+        self, settings: SearchSettings, vectors: TextVectors, index: SparseIndex | DenseIndex,
         texts: NDArray[np.uint64] | None,
     ) -> None:  # fmt: skip
         self.settings, self.vectors, self.index = settings, vectors, index
@@ -103,7 +119,7 @@ class DocumentSearch:
 
     @classmethod
     def of(
-        cls, settings: SearchSettings, vectors: Vectors, matrix: Csr | Floats, texts: Strings | None, seed: int = 0
+        cls, settings: SearchSettings, vectors: TextVectors, matrix: Csr | Floats, texts: Strings | None, seed: int = 0
     ) -> DocumentSearch:
         """Index training documents: `matrix` has their vectors, as `vectors` makes them."""
         index: SparseIndex | DenseIndex
@@ -167,12 +183,17 @@ class DocumentSearch:
         return DocumentSearch(self.settings, self.vectors, index, texts)
 
     def shares(self, text: str, rows: NDArray[np.int32]) -> tuple[list[str], NDArray[np.float64]]:
-        """(words of a text, what each adds to the similarity with each training document): (words, rows)."""
+        """(words of a text, what each adds to the similarity with each training document): (words, rows).
+
+        An encoder reads a text as a whole; then there are no words.
+        """
         if isinstance(self.vectors, MeanVectors):
             assert isinstance(self.index, DenseIndex)
             words, parts = self.vectors.shares(text)
             return words, parts.astype(np.float64) @ self.index.vectors[rows].T.astype(np.float64)
-        assert isinstance(self.index, SparseIndex) and self.vectors.tfidf is not None
+        if not isinstance(self.vectors, DocumentVectors) or self.vectors.tfidf is None:
+            return [], np.zeros((0, len(rows)))
+        assert isinstance(self.index, SparseIndex)
         query = self.vectors.tfidf.transform(Strings.of([text]))
         terms = self.vectors.tfidf.terms
         products = self.index.shared(query, rows).toarray().astype(np.float64)
@@ -180,39 +201,31 @@ class DocumentSearch:
 
     def save(self, folder: FolderWriter) -> None:
         """Write all that is needed to search again."""
-        if isinstance(self.vectors, MeanVectors):
-            assert isinstance(self.index, DenseIndex)
-            folder.text("tokenizer.json", self.vectors.tokenizer.to_json())
-            folder.arrays("word_vectors", self.vectors.to_arrays())
-            folder.arrays("index", self.index.to_arrays())
-        else:
-            assert isinstance(self.index, SparseIndex)
-            folder.arrays("tfidf", self.vectors.to_arrays())
+        self.vectors.save(folder)
+        if isinstance(self.index, SparseIndex):
             folder.matrix("index", self.index.columns)
+        else:
+            folder.arrays("index", self.index.to_arrays())
         if self.texts is not None:
             folder.arrays("texts", {"digests": self.texts})
 
     @classmethod
     def load(
-        cls, folder: FolderReader, settings: SearchSettings, tfidf: TfIdfSettings, max_tokens: int | None,
-        documents: int,
-    ) -> DocumentSearch:  # fmt: skip
+        cls, folder: FolderReader, settings: SearchSettings, vectors: TextVectors, documents: int
+    ) -> DocumentSearch:
         """The inverse of `save`, for so many training documents; BadModelFolder if the parts do not fit."""
-        vectors: Vectors
         index: SparseIndex | DenseIndex
-        if settings.vectors == "tfidf":
-            with folder.building("tfidf"):
-                vectors = DocumentVectors.from_arrays(tfidf, folder.arrays("tfidf"))
+        if isinstance(vectors, DocumentVectors):
             index = SparseIndex(folder.matrix("index", (vectors.width, documents)))
         else:
-            tokenizer = WordTokenizer.from_json(folder.text("tokenizer.json"))
-            weighted = settings.vectors == "tfidf_mean"
-            with folder.building("word_vectors"):
-                vectors = MeanVectors.from_arrays(tokenizer, folder.arrays("word_vectors"), weighted, max_tokens)
             with folder.building("index"):
-                index = DenseIndex.from_arrays(folder.arrays("index"), (documents, vectors.width))
-            for name, part in (("word_vectors", vectors), ("index", index)):
-                _check_later(folder, name, part)
+                dense = index = DenseIndex.from_arrays(folder.arrays("index"), (documents, vectors.width))
+
+            def check() -> None:
+                with folder.building("index"):
+                    dense.check()
+
+            folder.check("index.safetensors", check)
         texts = None
         if folder.has("texts.safetensors"):
             with folder.building("texts"):
@@ -220,11 +233,3 @@ class DocumentSearch:
                 if texts.dtype != np.uint64 or texts.shape != (documents,):
                     raise ValueError(f"digests of {texts.dtype} {texts.shape} for {documents} documents")
         return cls(settings, vectors, index, texts)
-
-
-def _check_later(folder: FolderReader, name: str, part: Any) -> None:
-    def check() -> None:
-        with folder.building(name):
-            part.check()
-
-    folder.check(f"{name}.safetensors", check)

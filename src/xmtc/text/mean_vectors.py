@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +13,7 @@ from xmtc.corpus.sparse import make_csr
 from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.progress import progress
+from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.tokenizer import SPECIAL, WordTokenizer
 from xmtc.text.tokens import TokenStore
 
@@ -71,26 +70,30 @@ class MeanVectors:
         words = self.tokenizer.words
         return [words[at] for at in row.indices.tolist()], parts / np.float32(length or 1)
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The vectors of words, for storage; the tokenizer is stored by itself."""
-        return {"table": self.table, **({} if self.idf is None else {"idf": self.idf})}
+    def save(self, folder: FolderWriter) -> None:
+        """Write the tokenizer and the vectors of words."""
+        folder.text("tokenizer.json", self.tokenizer.to_json())
+        folder.arrays("word_vectors", {"table": self.table, **({} if self.idf is None else {"idf": self.idf})})
 
     @classmethod
-    def from_arrays(
-        cls, tokenizer: WordTokenizer, arrays: Mapping[str, NDArray[Any]], weighted: bool, max_tokens: int | None
-    ) -> MeanVectors:
-        """The inverse of `to_arrays`; a KeyError or ValueError for arrays that no `to_arrays` made."""
-        table, idf = arrays["table"], arrays["idf"] if weighted else None
-        if table.dtype != np.float32 or table.ndim != 2 or len(table) != len(tokenizer):
-            raise ValueError(f"vectors of {table.dtype} {table.shape} for {len(tokenizer)} words")
-        if idf is not None and (idf.dtype != np.float32 or idf.shape != (len(tokenizer),)):
-            raise ValueError(f"an idf of {idf.dtype} {idf.shape} for {len(tokenizer)} words")
-        return cls(tokenizer, table, idf, max_tokens)
+    def load(cls, folder: FolderReader, weighted: bool, max_tokens: int | None) -> MeanVectors:
+        """The inverse of `save`; BadModelFolder if the parts do not fit together."""
+        tokenizer = WordTokenizer.from_json(folder.text("tokenizer.json"))
+        with folder.building("word_vectors"):
+            arrays = folder.arrays("word_vectors")
+            table, idf = arrays["table"], arrays["idf"] if weighted else None
+            if table.dtype != np.float32 or table.ndim != 2 or len(table) != len(tokenizer):
+                raise ValueError(f"vectors of {table.dtype} {table.shape} for {len(tokenizer)} words")
+            if idf is not None and (idf.dtype != np.float32 or idf.shape != (len(tokenizer),)):
+                raise ValueError(f"an idf of {idf.dtype} {idf.shape} for {len(tokenizer)} words")
 
-    def check(self) -> None:
-        """A ValueError unless all numbers are finite; reads all of them."""
-        if not all(np.isfinite(array).all() for array in self.to_arrays().values()):
-            raise ValueError("it has numbers that are not finite")
+        def check() -> None:
+            with folder.building("word_vectors"):
+                if not all(np.isfinite(array).all() for array in (table, idf) if array is not None):
+                    raise ValueError("it has numbers that are not finite")
+
+        folder.check("word_vectors.safetensors", check)
+        return cls(tokenizer, table, idf, max_tokens)
 
 
 def token_matrix(tokens: TokenStore, words: int, idf: Floats | None = None) -> Csr:
