@@ -7,7 +7,7 @@ which labels stand above it. From the neighbours of a document it makes the set 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ class Teacher:
 
     >>> labels = LabelSet.of(["a", "b"], names=["Animals", "Birds of prey"], parents=[[], ["a"]])
     >>> tokenizer = WordTokenizer.train(Strings.of(["animals birds of prey"]))
-    >>> teacher = Teacher.of(labels, tokenizer, most=2, strongest=lambda rows: np.zeros((len(rows), 2), np.int32))
+    >>> teacher = Teacher.of(labels, tokenizer, most=2, strongest=lambda rows: np.zeros((rows.shape[0], 2), np.int32))
     >>> [teacher.description(label, tokenizer.words) for label in (0, 1)]
     ['animals', 'birds of']
     >>> birds_only = make_csr(np.ones(1, np.float32), np.array([1]), np.array([0, 1]), (1, 2))
@@ -43,8 +43,9 @@ class Teacher:
 
     @classmethod
     def of(
-        cls, labels: LabelSet, tokenizer: WordTokenizer, most: int, strongest: Strongest, clusters: Csr | None = None
-    ) -> Teacher:
+        cls, labels: LabelSet, tokenizer: WordTokenizer, most: int, strongest: Callable[[Csr], Words],
+        clusters: Csr | None = None,
+    ) -> Teacher:  # fmt: skip
         """A teacher whose descriptions have at most `most` words.
 
         A label is described by its name and description; without either by its key, if that is made of words which the
@@ -65,7 +66,7 @@ class Teacher:
                 f"{len(nameless):,} of {len(labels):,} labels have no name that is made of words: "
                 "described by the strongest words of their documents"
             )
-        parents = labels.parents if labels.parents is not None else None
+        parents = labels.parents
         if parents is None or not parents.nnz:
             assert clusters is not None, "whoever has no hierarchy must bring clusters"
             said.append(f"the labels have no hierarchy: clusters of them take its place ({clusters.shape[0]:,})")

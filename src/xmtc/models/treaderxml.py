@@ -28,9 +28,8 @@ numbers each, and with one vector a training document, which is a part of the mo
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,7 +203,11 @@ class TReaderXml(Model):
             checked, right = self._pupils(others), with_columns(others.targets, len(corpus.labels))[:, self.seen_]
         learned, learned_targets = everyone.take(rows), take_rows(targets, rows)
         if config.words.warm_up:
-            parts = (Documents(learned.tokens, learned_targets), Documents(checked.tokens, right))
+            # Of very many labels their clusters will do: all of them at once would take too much memory.
+            above = [
+                each if clusters is None else (each @ clusters.T).sign().tocsr() for each in (learned_targets, right)
+            ]
+            parts = [Documents(some.tokens, each) for some, each in zip((learned, checked), above, strict=True)]
             table = warmed_up(table, *parts, config.words.warm_up, seed)
         network = self._network(table, 0 if clusters is None else clusters.shape[0], seed)
         network.expect((corpus.label_counts[self.seen_] + 1) / (len(corpus) + 2))
@@ -256,28 +259,25 @@ class TReaderXml(Model):
         """Make the teacher, if the network reads one; returns clusters, (clusters, seen labels), if they are scored."""
         config, labels, words = self.config, corpus.labels, len(self.tokenizer_)
 
-        class Later:
-            """What is costly and may not be needed."""
+        @cache  # costly, and not always needed
+        def vectors() -> Csr:
+            rows = unit_rows(token_matrix(tokens, words, token_idf(tokens, words)))
+            return label_vectors(rows, corpus.targets, labels)
 
-            @cached_property
-            def vectors(self) -> Csr:
-                rows = unit_rows(token_matrix(tokens, words, token_idf(tokens, words)))
-                return label_vectors(rows, corpus.targets, labels)
+        def strongest(rows: Csr) -> NDArray[np.int32]:
+            return Strongest(vectors(), config.description_words)(rows)
 
-        later, clusters, of_all = Later(), None, None
+        clusters = of_all = None
         has_tree, has_teacher = self._scores in ("tree", "both"), config.branches != "text"
         if has_tree or (has_teacher and (labels.parents is None or not labels.parents.nnz)):
-            some = take_rows(later.vectors, self.seen_)
-            tree = build_tree(some, max_leaf=config.cluster_size, levels=1, seed=derived_seed(config.seed, 1))
-            clusters = tree.levels[-1]
+            some, seed = take_rows(vectors(), self.seen_), derived_seed(config.seed, 1)
+            clusters = build_tree(some, max_leaf=config.cluster_size, levels=1, seed=seed).levels[-1]
+            columns = self.seen_[clusters.indices]
+            of_all = make_csr(clusters.data, columns, clusters.indptr, (clusters.shape[0], len(labels)))
         if has_teacher:
-            most = config.description_words
-            if clusters is not None:
-                columns = self.seen_[clusters.indices]
-                of_all = make_csr(clusters.data, columns, clusters.indptr, (clusters.shape[0], len(labels)))
-            strongest: Callable[[Csr], Any] = lambda rows: Strongest(later.vectors, most)(rows)  # noqa: E731
-            self.teaching_.teacher = Teacher.of(labels, self.tokenizer_, most, strongest, of_all)
-            for said in self.teaching_.teacher.fallbacks:
+            teacher = Teacher.of(labels, self.tokenizer_, config.description_words, strongest, of_all)
+            self.teaching_.teacher = teacher
+            for said in teacher.fallbacks:
                 _say(said)
         return clusters if has_tree else None
 

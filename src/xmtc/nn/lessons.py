@@ -120,7 +120,8 @@ class Reader:
                 found = top.indices.numpy() if labels is None else labels[top.indices.numpy()]
                 return np.where(top.values.isneginf().numpy(), -1, found), top.values.sigmoid().numpy()
 
-        batches = by_length(pupils.tokens.lengths, max(1, min(TOGETHER, MOST_SCORES // self.labels)))
+        scored = self.labels if self.candidates is None else 1
+        batches = by_length(pupils.tokens.lengths, max(1, min(TOGETHER, MOST_SCORES // scored)))
         with progress("tagging", len(batches)) as bar:
             for documents, (found, sure) in zip(batches, cores.map(work, batches), strict=True):
                 ids[documents, : found.shape[1]] = found

@@ -95,7 +95,8 @@ class DenseIndex:
             found = np.empty((len(queries), wanted), np.int64)
             _, found[order] = self._lists.search_preassigned(queries[order], wanted, cells[order], distances[order])
         # The library adds up in an order that depends on how many queries there are. Once more, the same for all:
-        products = np.einsum("qd,qkd->qk", queries, self.vectors[found], dtype=np.float64).astype(np.float32)
+        products = np.einsum("qd,qkd->qk", queries, self.vectors[found], dtype=np.float64)
+        products = np.clip(products, -1, 1).astype(np.float32)
         near = (found >= 0) & (products > 0)
         products = np.where(near, products, 0)
         order = np.lexsort((found, -products, ~near), axis=-1)[:, :k]
