@@ -29,11 +29,17 @@ QUICK: dict[str, dict[str, object]] = {
         "channels": 16, "latent": 8, "hidden": 16, "dropout": 0.0,
         "training": {"epochs": 20, "batch": 10, "learning_rate": 0.02, "evaluate_every": 12},
     },
+    "treaderxml": {
+        "neighbours": 3, "description_words": 3, "heads": 2, "bottleneck": 16, "dropout": 0.1,
+        "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
+        "training": {"epochs": 12, "batch": 10, "learning_rate": 0.01, "evaluate_every": 12},
+    },
 }  # fmt: skip
 
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
 FEWER_DOCUMENTS = {
     "dismec": 1_000, "attentionxml": 100, "xml_cnn": 300, "fasttext": 300, "c2ae": 300, "rank_ae": 1_000,
+    "treaderxml": 300,
 }  # fmt: skip
 
 TOPICS = {

@@ -170,6 +170,39 @@ def test_training_ends_after_more_than_so_many_evaluations_without_gain(qualitie
     assert same(found, learner.seen[qualities.index(max(qualities))])
 
 
+def test_learning_rates_fall_where_nothing_is_gained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.5, then nothing better: after more than one evaluation without gain it is lowered, twice, then all ends."""
+    rates: list[list[float]] = []
+    real = task.Task._step
+
+    def step(self: task.Task, loss: float) -> None:
+        real(self, loss)
+        rates.append([group["lr"] for group in self.optimiser.param_groups])
+
+    monkeypatch.setattr(task.Task, "_step", step)
+    settings = short(epochs=50, evaluate_every=1, patience=1, decay=0.1, decays=2, row_learning_rate=10 * RATE)
+    learner = ToyLearner(qualities=[0.5, 0.4, 0.4, 0.6, 0.1])
+    found = trained(learner, settings)
+    expected = [RATE] * 3 + [RATE / 10] * 3 + [RATE / 100] * 2
+    np.testing.assert_allclose(np.sort(rates), [[rate, 10 * rate] for rate in expected])
+    assert same(found, learner.seen[3])
+
+
+def test_a_lowered_rate_stays_low_after_a_kill(tmp_path: Path) -> None:
+    settings = short(epochs=5, evaluate_every=4, patience=1, decay=0.1, decays=9)
+    qualities = [0.5, 0.4, 0.4, 0.4, 0.4, 0.4, 0.9]  # the rates are lowered after the third and after the fifth
+    expected = trained(ToyLearner(qualities=qualities), settings)
+    kept = Checkpoints(tmp_path / "pieces", {})
+    with pytest.raises(Killed):
+        trained(ToyLearner(qualities=qualities, killed_at=3 * BATCHES + 1), settings, kept)
+    state = kept.get("toy-epoch")
+    assert state is not None
+    assert int(state[task.DECAYS][0]) == 1
+    resumed = ToyLearner(qualities=qualities)
+    resumed.seen = [{}] * 4  # evaluations of the first three epochs
+    assert same(trained(resumed, settings, kept), expected)
+
+
 def test_what_was_just_judged_is_not_judged_again_at_the_end() -> None:
     learner = ToyLearner()
     trained(learner, short(evaluate_every=2 * BATCHES, average_from=1))
