@@ -23,6 +23,7 @@ CATALOGUE = {
     "fasttext": "xmtc.models.fasttext:FastText",
     "c2ae": "xmtc.models.c2ae:C2ae",
     "rank_ae": "xmtc.models.rank_ae:RankAe",
+    "aplc_xlnet": "xmtc.models.aplc_xlnet:AplcXlNet",
 }
 
 
