@@ -86,6 +86,15 @@ def with_columns(matrix: Csr, width: int) -> Csr:
     return make_csr(matrix.data, matrix.indices, matrix.indptr, (matrix.shape[0], width))
 
 
+def empty_csr(rows: int) -> Csr:
+    """A matrix without columns.
+
+    >>> empty_csr(3).shape
+    (3, 0)
+    """
+    return make_csr(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(rows + 1, np.int32), (rows, 0))
+
+
 def with_dense(matrix: Csr, dense: NDArray[np.float32]) -> Csr:
     """The matrix with the columns of a dense one of as many rows after its own; zeros in these are kept.
 

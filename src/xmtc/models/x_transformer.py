@@ -4,21 +4,21 @@ Chang, Yu, Zhong, Yang, Dhillon: "Taming Pretrained Transformers for Extreme Mul
 (as X-BERT: arXiv 1905.02331).
 
 What it does: labels are clustered (balanced 2-means, about 100 in a cluster) by the tf-idf vectors of their documents,
-by the encoder's vectors of these ("embeddings") or of the labels' names. The matcher, a pretrained encoder with a linear
-layer, is fine-tuned to find the clusters of a document by squared hinge. The ranker has a linear classifier for each
-label, on the document's tf-idf beside the vector that the tuned encoder makes of it. It learns from the documents of
-the label's cluster and from those for which the matcher finds the cluster, the hard negatives. A label's score is
-exp(-max(0, 1 - s)^2) of the ranker's s, times that of the matcher's.
+by the encoder's vectors of these ("embeddings"), or by those of the labels' names. The matcher, a pretrained encoder
+with a linear layer, is fine-tuned to find the clusters of a document by squared hinge. The ranker has a linear
+classifier for each label, on the document's tf-idf beside the vector that the tuned encoder makes of it. It learns from
+the documents of the label's cluster and from those for which the matcher finds the cluster, the hard negatives. A
+label's score is exp(-max(0, 1 - s)^2) of the ranker's s, times that of the matcher's.
 
-Where it differs: the authors' ranking leaves out the matcher's score (`discount=0`), and a document that has a label of
-a cluster which the matcher does not find is no negative for the cluster's other labels there. The matcher starts with
-the answer "no". Training stops early by documents that are held out. The paper's ensemble of nine is made of three
-encoders, each with three clusterings (`label_vectors` lists several, `ensemble="ranks"`); a model here has one encoder.
-`matcher="linear"` spares the fine-tuning: linear classifiers on the same vectors, with the encoder as it comes, find
-the clusters. Labels without documents are spread over the clusters and get the answer "no".
+Where it differs: the authors' ranking leaves out the matcher's score (`discount=0`), and for them a document whose
+cluster the matcher misses is no negative of the cluster's other labels. The matcher begins with the answer "no", and
+stops early by documents that are held out. The paper's ensemble of nine has three encoders, each with three
+clusterings (`label_vectors` lists them, `ensemble="ranks"`); a model here has one encoder. `matcher="linear"` spares
+the fine-tuning: linear classifiers on the same features, with the encoder as it comes, find the clusters. Labels
+without documents are spread over the clusters and get the answer "no".
 
 Cost: encoding each document once for the ranker and about three times for each epoch of the matcher; then training the
-ranker, labels x documents of a cluster x (words + width of the encoder). The folder has the encoder and, for each label,
+ranker, labels x documents of a cluster x (words + width of the encoder). The folder has the encoder and, of each label,
 the weights that are not dropped.
 """
 
@@ -35,7 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFlo
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr
-from xmtc.corpus.sparse import make_csr, unit_rows, with_columns, with_dense
+from xmtc.corpus.sparse import empty_csr, unit_rows, with_dense
 from xmtc.corpus.strings import Strings
 from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed
 from xmtc.labelspace.vectors import label_vectors
@@ -61,6 +61,7 @@ LIST_LENGTH = 100  # of each member's list before members are averaged
 BATCH = 2048  # documents that are ranked together
 READ_TOGETHER = 16_384  # documents that are encoded before their labels are sought
 Vectors = NDArray[np.float32]
+Found = tuple[NDArray[np.int32], NDArray[np.float32]]  # ids and log-probabilities, each (documents, k)
 Clustering = Literal["documents", "embeddings", "names"]
 
 
@@ -90,9 +91,9 @@ class XTransformerConfig(ModelConfig):
 
     Labels are put into clusters of at most `max_leaf` by each of `label_vectors`; several make an ensemble, averaged by
     probability or, as in the paper, by rank. The matcher finds `beam` clusters for a document, in training and in
-    prediction. With `negatives="teacher"` the ranker learns from documents with labels of the cluster alone. The matcher's
-    log-probability counts `discount` times; 0 ranks by the ranker alone. `embedding_weight` is the length of the encoder's
-    vector beside that of the tf-idf vector, which is 1.
+    prediction. With `negatives` "teacher" the ranker learns only from documents with labels of the cluster. The
+    matcher's log-probability counts `discount` times; 0 ranks by the ranker alone. `embedding_weight` is the length of
+    the encoder's vector beside that of the tf-idf vector, which is 1.
     """
 
     encoder: EncoderSettings = EncoderSettings()
@@ -125,7 +126,7 @@ class XTransformer(Model):
 
     name = "x_transformer"
     capabilities = Capabilities(
-        summary="a pretrained transformer finds clusters of labels, linear classifiers on tf-idf and its vectors rank them",
+        summary="a pretrained transformer finds label clusters; linear classifiers on its vectors and tf-idf rank them",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
@@ -151,23 +152,43 @@ class XTransformer(Model):
         by_ranks = self.config.ensemble == "ranks" and self.calibration_ is None
         return ScoreKind.RANKING if by_ranks else super().score_kind
 
+    def memory_needed(self, corpus: Corpus) -> int:
+        """Bytes: both kinds of vectors, separate and joined, the labels' vectors and weights, and the encoder.
+
+        A label's vector has the terms of all its documents, and so have its weights before they are pruned.
+        """
+        from xmtc.nn.pretrained import encoder_size, training_memory
+
+        assert corpus.texts is not None
+        config, documents, labels = self.config, len(corpus), np.count_nonzero(corpus.label_counts)
+        vectors = DocumentVectors(config.tfidf)
+        terms, width = vectors.terms_of(corpus), encoder_size(config.encoder.name).width
+        shared = terms * corpus.targets.nnz // max(1, documents)
+        ranker = (12 + 6 * len(config.label_vectors)) * (shared + int(labels) * width)
+        joined = 16 * (terms + documents * width)
+        if config.matcher == "linear":
+            frozen = config.encoder.model_copy(update={"frozen_layers": encoder_size(config.encoder.name).layers})
+            encoder = training_memory(frozen, documents, corpus.texts.nbytes, 1)
+        else:
+            encoder = training_memory(config.encoder, documents, corpus.texts.nbytes, config.training.batch)
+        return vectors.memory_needed(corpus) + joined + ranker + encoder
+
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         assert corpus.texts is not None
         config = self.config
         self.vectors_ = DocumentVectors(config.tfidf)
         features = self.vectors_.fit_transform(corpus)
         plain = self._untuned()
-        tokens = self._tokens(corpus.texts)
         untuned = np.zeros((0, 0), np.float32)
         if config.matcher == "linear" or "embeddings" in config.label_vectors:
-            untuned = self._encoded(plain, tokens, checkpoints, "untuned-vectors")
+            untuned = self._encoded(plain, self._tokens(corpus.texts), checkpoints, "vectors")
         self.networks_ = [plain] if config.matcher == "linear" else []
         self.rankers_ = []
         for at, kind in enumerate(config.label_vectors):
             tree = self._clusters(kind, at, corpus, features, untuned, plain)
             vectors = untuned
             if config.matcher == "transformer":
-                network, vectors = self._tuned(tree, at, corpus, valid, tokens, checkpoints)
+                network, vectors = self._tuned(tree, at, corpus, valid, checkpoints)
                 self.networks_.append(network)
             kept = checkpoints.get(f"ranker{at}")
             width = self.vectors_.width + (vectors.shape[1] if config.embedding_weight else 0)
@@ -188,7 +209,7 @@ class XTransformer(Model):
 
         pretrained = load_pretrained(self.config.encoder.name)
         self.tokenizer_ = pretrained.tokenizer
-        return Matcher(Encoder.of(pretrained, self.config.encoder), 0, self.config.dropout)
+        return Matcher(Encoder.of(pretrained, self.config.encoder), clusters=0, dropout=self.config.dropout)
 
     def _tokens(self, texts: Strings) -> TokenStore:
         return self.tokenizer_.encode(texts, self.config.encoder.max_tokens)
@@ -219,8 +240,7 @@ class XTransformer(Model):
             else:
                 names = Strings.of(f"{corpus.labels.name(i)} {corpus.labels.description(i)}" for i in seen.tolist())
                 dense = self._encoded(plain, self._tokens(names), Checkpoints(None, {}), "names")
-            nothing = make_csr(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(len(seen) + 1), (len(seen), 0))
-            vectors = unit_rows(with_dense(nothing, dense))
+            vectors = unit_rows(with_dense(empty_csr(len(seen)), dense))
         tree = build_tree(vectors, max_leaf=self.config.max_leaf, levels=1, seed=derived_seed(self.config.seed, at))
         tree = tree.spread_over(seen, labels)
         return tree if tree.depth == 2 else LabelTree((LabelTree.of([[[0]]]).levels[0], *tree.levels))
@@ -231,14 +251,13 @@ class XTransformer(Model):
         """(matcher, its vectors of all training documents)."""
         from xmtc.nn.matcher import Matcher, tuned
 
-        config, seed = self.config, derived_seed(self.config.seed, at)
-        clusters = tree.levels[0].shape[1]
+        assert corpus.texts is not None
+        config, seed, clusters = self.config, derived_seed(self.config.seed, at), tree.levels[0].shape[1]
         network = Matcher.made(self._untuned().encoder, clusters, config.dropout, seed)
-
-        def vectors() -> Vectors:
-            return tuned(
-                network, tree, corpus, valid, self._tokens, config.training.at(0), seed, checkpoints, f"matcher{at}"
-            )
+        if clusters == 1:  # nothing to decide
+            return network, self._encoded(network, self._tokens(corpus.texts), checkpoints, f"matcher{at}-vectors")
+        settings = config.training.at(0)
+        return network, tuned(network, tree, corpus, valid, self._tokens, settings, seed, checkpoints, f"matcher{at}")
 
     def _joined(self, features: Csr, vectors: Vectors) -> Csr:
         """Tf-idf and the encoder's vectors side by side, of length 1 together."""
@@ -266,29 +285,28 @@ class XTransformer(Model):
             if config.negatives == "matcher":
                 matcher = LinearTree(LabelTree((top,)), clusters, features.shape[1])
                 count = min(config.beam, top.shape[1])
-                found = [ids for ids, _ in self._search(matcher, at, features, vectors, count)]
-                reached = reached_by(np.concatenate(found), top.shape[1])
+                reached = reached_by(self._search(matcher, at, features, vectors, count)[0], top.shape[1])
             labels = train_level(features, below, lists[1], reached, config.ranker, config.seed, bar)
         return LinearTree(tree, NodeWeights.of_levels([clusters, labels]), features.shape[1])
 
-    def _search(
-        self, tree: LinearTree, at: int, features: Csr, vectors: Vectors, k: int
-    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float32]]]:
-        """(labels or clusters, log-probabilities) of the k best of each document, some documents at a time."""
+    def _search(self, tree: LinearTree, at: int, features: Csr, vectors: Vectors, k: int) -> Found:
+        """The k best labels (or clusters, of a tree that ends there) of each document."""
+        blocks = [slice(start, start + BATCH) for start in range(0, features.shape[0], BATCH)]
+        found = [self._search_block(tree, at, take_rows(features, rows), vectors[rows], k) for rows in blocks]
+        return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])
+
+    def _search_block(self, tree: LinearTree, at: int, features: Csr, vectors: Vectors, k: int) -> Found:
         config = self.config
-        for start in range(0, features.shape[0], BATCH):
-            rows = take_rows(features, slice(start, start + BATCH))
-            if config.matcher == "linear":
-                yield tree.search(rows, config.ranker.loss, config.beam, k, config.discount)
-                continue
-            scores = self.networks_[at].scores(vectors[start : start + BATCH])[:, tree.tree.levels[0].indices]
-            clusters = -np.square(np.maximum(0, 1 - scores)).ravel()
-            rank = tree.scorer(rows, config.ranker.loss)
+        if config.matcher == "linear":
+            return tree.search(features, config.ranker.loss, config.beam, k, config.discount)
+        scores = self.networks_[at].scores(vectors)[:, tree.tree.levels[0].indices]  # (documents, clusters)
+        chances = -np.square(np.maximum(0, 1 - scores)).ravel()
+        rank = tree.scorer(features, config.ranker.loss)
 
-            def score(depth: int, documents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-                return rank(depth, documents, nodes) if depth else clusters
+        def score(depth: int, documents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+            return rank(depth, documents, nodes) if depth else chances
 
-            yield beam_search(tree.tree, score, rows.shape[0], config.beam, k, config.discount)
+        return beam_search(tree.tree, score, features.shape[0], config.beam, k, config.discount)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         parts = [
@@ -303,8 +321,7 @@ class XTransformer(Model):
         labels, lists = self._fitted(), []
         length = min(max(k, LIST_LENGTH), len(labels))
         for at, (features, vectors) in enumerate(self._read(corpus)):
-            found = list(self._search(self.rankers_[at], at, features, vectors, length))
-            ids, scores = (np.concatenate([block[what] for block in found]) for what in range(2))
+            ids, scores = self._search(self.rankers_[at], at, features, vectors, length)
             chances = np.exp(scores)
             if self.config.ensemble == "ranks":
                 chances = np.where(ids < 0, 0, 1 - np.arange(length) / length).astype(np.float32)
@@ -377,17 +394,18 @@ class XTransformer(Model):
             encoder = Encoder.from_facts(facts, config.encoder)
             if encoder.vocabulary < len(self.tokenizer_):
                 raise ValueError(f"an encoder of {encoder.vocabulary} tokens for {len(self.tokenizer_)}")
-            return Matcher(encoder, len(arrays["output.bias"]), config.dropout)
+            return Matcher(encoder, 0 if linear else len(arrays["output.bias"]), config.dropout)
 
-        for at in range(1 if config.matcher == "linear" else len(config.label_vectors)):
+        linear = config.matcher == "linear"
+        for at in range(1 if linear else len(config.label_vectors)):
             self.networks_.append(read_network(folder, f"matcher{at}", made).eval())
         width = self.vectors_.width + (self.networks_[0].encoder.width if config.embedding_weight else 0)
         for at in range(len(config.label_vectors)):
             name = f"ranker{at}"
             with folder.building(name):
                 ranker = LinearTree.from_arrays(folder.arrays(name), len(self._fitted()), width)
-                expected = 0 if config.matcher == "linear" else ranker.tree.levels[0].shape[1]
-                if ranker.tree.depth != 2 or len(self.networks_[min(at, len(self.networks_) - 1)].output.bias) != expected:
+                clusters = ranker.tree.levels[0].shape[1]
+                if ranker.tree.depth != 2 or (not linear and self.networks_[at].clusters != clusters):
                     raise ValueError("its clusters are not those of the matcher")
 
             def check(ranker: LinearTree = ranker, name: str = name) -> None:

@@ -1,4 +1,4 @@
-"""X-Transformer's matcher: a pretrained encoder that finds the label clusters of a document; and what it learns from."""
+"""X-Transformer's matcher: a pretrained encoder that finds the label clusters of documents; and its training."""
 
 from __future__ import annotations
 
@@ -33,35 +33,41 @@ LARGEST = 1e9
 class Matcher(nn.Module):
     """Scores of clusters: at least 1 for those of a document, at most -1 for the others.
 
-    An only cluster is every document's. With no clusters at all this is an encoder, whose vectors a linear matcher has.
+    An only cluster is every document's. Without clusters this is an encoder, whose vectors a linear matcher has.
     """
+
+    output: nn.Linear | None
 
     def __init__(self, encoder: Encoder, clusters: int, dropout: float) -> None:
         super().__init__()
-        self.encoder, self.dropout = encoder, dropout
-        self.output = nn.utils.skip_init(nn.Linear, encoder.width, clusters)  # type: ignore[no-untyped-call]
-        nn.init.zeros_(self.output.weight)
-        nn.init.constant_(self.output.bias, YES if clusters == 1 else NO)
+        self.encoder, self.clusters, self.dropout = encoder, clusters, dropout
+        self.output = nn.Linear(encoder.width, clusters) if clusters else None
 
     @classmethod
     def made(cls, encoder: Encoder, clusters: int, dropout: float, seed: int) -> Matcher:
         """A new matcher on an encoder; the same for the same seed."""
         network = cls(encoder, clusters, dropout)
-        if clusters > 1:
-            nn.init.normal_(network.output.weight, std=START_DEVIATION, generator=torch.Generator().manual_seed(seed))
+        if network.output is not None:
+            deviation = START_DEVIATION if clusters > 1 else 0.0
+            nn.init.normal_(network.output.weight, std=deviation, generator=torch.Generator().manual_seed(seed))
+            nn.init.constant_(network.output.bias, NO if clusters > 1 else YES)
         return network
 
     def forward(self, texts: EncoderTexts, documents: Ints, draws: np.random.Generator | None = None) -> Tensor:
         """Scores (documents, clusters)."""
-        scores: Tensor = self.output(dropped(self.encoder(texts, documents, draws), self.dropout, draws))
-        return scores
+        return self._scored(dropped(self.encoder(texts, documents, draws), self.dropout, draws))
 
     def scores(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """The same from the encoder's vectors, without dropout; always finite, whatever a model file holds."""
         with torch.inference_mode():
-            found = self.output(torch.from_numpy(vectors))
+            found = self._scored(torch.from_numpy(vectors))
             finite: NDArray[np.float32] = found.nan_to_num_(nan=-LARGEST).clamp_(-LARGEST, LARGEST).numpy()
         return finite
+
+    def _scored(self, vectors: Tensor) -> Tensor:
+        assert self.output is not None
+        scores: Tensor = self.output(vectors)
+        return scores
 
 
 def squared_hinge(scores: Tensor, right: Tensor) -> Tensor:
@@ -128,9 +134,13 @@ def tuned(
             checked = read(encode(texts), with_columns(take_rows(valid.targets, held_out), len(corpus.labels)))
     train(MatcherLearner(network, learned, checked), settings, seed, checkpoints, name)
     network.eval()
+    kept = checkpoints.get(f"{name}-vectors")
+    if kept is not None:
+        return kept["vectors"]
     vectors = np.empty((len(corpus), network.encoder.width), np.float32)
     with cores_at_work() as cores:
         vectors[rows] = network.encoder.vectors(learned.texts, cores)
         if valid is None:
             vectors[held_out] = network.encoder.vectors(checked.texts, cores)
+    checkpoints.put(f"{name}-vectors", {"vectors": vectors})
     return vectors

