@@ -45,12 +45,19 @@ QUICK: dict[str, dict[str, object]] = {
             "epochs": 2, "batch": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002, "evaluate_every": 12,
         },
     },
+    "lightxml": {
+        "encoder": {"max_tokens": 32, "pooling": "mean"}, "layers": 1, "dropout": 0.0, "tree": "clusters",
+        "max_leaf": 2, "bottleneck": 16,
+        "training": {
+            "epochs": 8, "batch": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002, "evaluate_every": 12,
+        },
+    },
 }  # fmt: skip
 
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
 FEWER_DOCUMENTS = {
     "dismec": 1_000, "attentionxml": 100, "xml_cnn": 300, "fasttext": 300, "c2ae": 300, "rank_ae": 1_000,
-    "aplc_xlnet": 300, "x_transformer": 300,
+    "aplc_xlnet": 300, "x_transformer": 300, "lightxml": 300,
 }  # fmt: skip
 
 TOPICS = {

@@ -25,6 +25,7 @@ CATALOGUE = {
     "rank_ae": "xmtc.models.rank_ae:RankAe",
     "aplc_xlnet": "xmtc.models.aplc_xlnet:AplcXlNet",
     "x_transformer": "xmtc.models.x_transformer:XTransformer",
+    "lightxml": "xmtc.models.lightxml:LightXml",
 }
 
 

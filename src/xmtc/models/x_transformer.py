@@ -25,7 +25,6 @@ the weights that are not dropped.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
@@ -142,9 +141,8 @@ class XTransformer(Model):
     @property
     def title(self) -> str:
         """X-Transformer only with an encoder of the paper."""
-        name = self.config.encoder.name
-        papers = Path(name).name.lower().startswith(("bert-", "roberta-", "xlnet-"))
-        return "X-Transformer" if papers else f"X-{'MiniLM' if name == 'minilm' else Path(name).name}"
+        encoder = self.config.encoder
+        return "X-Transformer" if encoder.is_common else f"X-{encoder.title}"
 
     @property
     def score_kind(self) -> ScoreKind:
