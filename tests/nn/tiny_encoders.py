@@ -16,7 +16,7 @@ SENTENCES = (
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SMALL = {
     "hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32,
-    "max_position_embeddings": 130,
+    "max_position_embeddings": 130, "initializer_range": 0.1,
 }  # fmt: skip
 
 
@@ -28,7 +28,10 @@ def tiny_bert(folder: Path, sentences: Sequence[str] = SENTENCES, **changes: Any
 def tiny_like_bert(folder: Path, kind: str) -> Path:
     """A random encoder of another family, with BERT's tokenizer."""
     other = {
-        "distilbert": {"dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 130},
+        "distilbert": {
+            "dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 130,
+            "initializer_range": 0.1,
+        },
         "electra": {**SMALL, "embedding_size": 8},
         "albert": {**SMALL, "embedding_size": 8},
     }  # fmt: skip
@@ -70,7 +73,7 @@ def tiny_xlnet(folder: Path, sentences: Sequence[str] = SENTENCES, **changes: An
         control_symbols=["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"], user_defined_symbols=["<eop>"],
     )  # fmt: skip
     (folder / "spiece.vocab").unlink()
-    settings = {"d_model": 16, "n_layer": 3, "n_head": 2, "d_inner": 32, **changes}
+    settings = {"d_model": 16, "n_layer": 3, "n_head": 2, "d_inner": 32, "initializer_range": 0.1, **changes}
     (folder / "config.json").write_text(XLNetConfig(vocab_size=1, **settings).to_json_string())
     tokenizer = AutoTokenizer.from_pretrained(folder)
     config = XLNetConfig(

@@ -24,6 +24,9 @@ CATALOGUE = {
     "c2ae": "xmtc.models.c2ae:C2ae",
     "rank_ae": "xmtc.models.rank_ae:RankAe",
     "treaderxml": "xmtc.models.treaderxml:TReaderXml",
+    "aplc_xlnet": "xmtc.models.aplc_xlnet:AplcXlNet",
+    "x_transformer": "xmtc.models.x_transformer:XTransformer",
+    "lightxml": "xmtc.models.lightxml:LightXml",
 }
 
 

@@ -7,7 +7,8 @@ makes training affordable on a CPU. Threads may call an encoder at the same time
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -44,6 +45,11 @@ class EncoderTexts:
     def lengths(self) -> Ints:
         """How much there is to compute for each document."""
         return self.tokens.lengths if self.states is None else self.states.lengths
+
+
+def batches_of(texts: EncoderTexts) -> list[Ints]:
+    """All documents in batches that are computed together in prediction: of similar length, the longest first."""
+    return by_tokens(texts.lengths, TOKENS_TOGETHER)
 
 
 class Encoder(nn.Module):
@@ -105,7 +111,9 @@ class Encoder(nn.Module):
     def facts(self) -> dict[str, Any]:
         """What makes this encoder again, but for its weights; for JSON."""
         config: Any = self.model.config
-        return {"pooling": self.pooling, "last_layers": self.last_layers, "config": config.to_dict()}
+        # All of it: another version may have other defaults. But not where it once was.
+        settings = {**json.loads(config.to_json_string(use_diff=False)), "_name_or_path": ""}
+        return {"pooling": self.pooling, "last_layers": self.last_layers, "config": settings}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any], settings: EncoderSettings) -> Self:
@@ -117,6 +125,18 @@ class Encoder(nn.Module):
             return cls(empty_encoder(facts["config"]), facts["pooling"], plain, int(facts["last_layers"]))
         except (KeyError, TypeError, AttributeError, ConfigError) as error:
             raise ValueError(f"no encoder can be made of these facts: {error}") from error
+
+    @property
+    def architecture(self) -> str:
+        """Such as "bert" or "xlnet"."""
+        config: Any = self.model.config
+        return str(config.model_type)
+
+    @property
+    def vocabulary(self) -> int:
+        """How many ids it knows; a tokenizer must not have more."""
+        config: Any = self.model.config
+        return int(config.vocab_size)
 
     @property
     def layers(self) -> nn.ModuleList:
@@ -153,7 +173,7 @@ class Encoder(nn.Module):
                     return self.forward(plain, documents)[:, None]
                 return self._run(*self._begin(plain, documents), slice(0, self.frozen), None)[-1]
 
-        for documents, states in self._work(work, tokens.lengths, cores, what):
+        for documents, states in self._work(work, plain, cores, what):
             store.put(documents, states, self._left and not whole)
         return EncoderTexts(tokens, store)
 
@@ -165,13 +185,15 @@ class Encoder(nn.Module):
             with torch.inference_mode():
                 return self.forward(texts, documents)
 
-        for documents, found in self._work(work, texts.lengths, cores, what):
+        for documents, found in self._work(work, texts, cores, what):
             result[documents] = found.numpy()
         return result
 
     @staticmethod
-    def _work(work: Any, lengths: Ints, cores: Cores, what: str) -> Any:
-        batches = by_tokens(lengths, TOKENS_TOGETHER)
+    def _work(
+        work: Callable[[Ints], Tensor], texts: EncoderTexts, cores: Cores, what: str
+    ) -> Iterator[tuple[Ints, Tensor]]:
+        batches = batches_of(texts)
         with progress(what, len(batches)) as bar:
             for documents, found in zip(batches, cores.map(work, batches), strict=True):
                 yield documents, found

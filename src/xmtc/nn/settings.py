@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
@@ -51,6 +52,20 @@ class EncoderSettings(BaseModel):
     frozen_layers: Annotated[int, Field(ge=0)] = 0
     checkpointing: bool = False
     precision: Literal["auto", "single", "bfloat16"] = "auto"
+
+    @property
+    def title(self) -> str:
+        """What the encoder is called in tables.
+
+        >>> EncoderSettings(name="minilm").title, EncoderSettings(name="xlnet/xlnet-base-cased").title
+        ('MiniLM', 'xlnet-base-cased')
+        """
+        return "MiniLM" if self.name == "minilm" else Path(self.name).name
+
+    @property
+    def is_common(self) -> bool:
+        """Whether it is one of the three that papers have: BERT, RoBERTa, XLNet."""
+        return self.title.lower().startswith(("bert-", "roberta-", "xlnet-"))
 
 
 class TrainingSettings(BaseModel):

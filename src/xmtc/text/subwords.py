@@ -35,8 +35,10 @@ class SubwordTokenizer:
         hf_tokenizer.no_truncation()
         hf_tokenizer.no_padding()  # some are saved with both
         self._hf = hf_tokenizer
-        alone = hf_tokenizer.encode(PROBE, add_special_tokens=False).ids
-        whole = hf_tokenizer.encode(PROBE, add_special_tokens=True).ids
+        try:
+            alone, whole = (hf_tokenizer.encode(PROBE, add_special_tokens=special).ids for special in (False, True))
+        except Exception as error:  # the library raises nothing more special
+            raise ValueError(str(error)) from error
         places = [at for at in range(len(whole)) if whole[at : at + len(alone)] == alone]
         if not alone or not places:
             raise ValueError("it makes nothing of a text")
@@ -74,5 +76,5 @@ class SubwordTokenizer:
 
         try:
             return cls(Tokenizer.from_str(content))
-        except Exception as error:  # the library raises nothing more special
+        except Exception as error:
             raise BadModelFolder(f"tokenizer.json is damaged: {error}") from error
