@@ -35,7 +35,7 @@ QUICK: dict[str, dict[str, object]] = {
     "treaderxml": {
         "neighbours": 3, "description_words": 3, "heads": 2, "bottleneck": 16, "dropout": 0.1,
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
-        "training": {"epochs": 12, "batch": 10, "learning_rate": 0.01, "evaluate_every": 12},
+        "training": {"epochs": 8, "batch": 10, "learning_rate": 0.02, "evaluate_every": 24},
     },
     "aplc_xlnet": {
         "encoder": {"max_tokens": 32, "pooling": "mean"}, "dropout": 0.0,

@@ -51,7 +51,7 @@ def share_right(model: TReaderXml, corpus: Corpus) -> float:
 @pytest.mark.parametrize("at", range(7))
 def test_every_row_of_the_ablation_learns(at: int) -> None:
     corpus = small_corpus()
-    model = TReaderXml(**changed(**ABLATION[at])).fit(corpus)
+    model = TReaderXml(**changed(**ABLATION[at], training={"epochs": 6, "learning_rate": 0.02})).fit(corpus)
     assert share_right(model, corpus) > 0.8
     network = model.reader_.network
     layers = {"none": 0, "mmhsa+r": 1, "mhsa+r": 1}.get(ABLATION[at]["reading"], 2)
@@ -64,18 +64,19 @@ def test_every_row_of_the_ablation_learns(at: int) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"branches": "teacher"}, {"pooling": "flatten"}, {"shortcut": True}, {"weighting": "similarity"},
-        {"strict_alg1": True}, {"knowledge_dropout": 0.3}, {"votes": True, "voters": 20},
-        {"candidates": "neighbours", "voters": 20}, {"candidates": "tree", "cluster_size": 2, "beam": 2},
-        {"candidates": "both", "cluster_size": 2, "beam": 1, "votes": True, "voters": 9},
-        {"search": {"vectors": "tfidf"}}, {"search": {"vectors": "tfidf_mean", "max_similarity": 0.99}},
-        {"words": {"frozen": True}}, {"words": {"vectors": "learn", "warm_up": 2}}, {"training": {"average_from": 6}},
+        {"branches": "teacher"},
+        {"pooling": "flatten", "shortcut": True, "weighting": "similarity", "strict_alg1": True},
+        {"search": {"vectors": "tfidf_mean", "max_similarity": 0.99}, "knowledge_dropout": 0.3},
+        {"votes": True, "voters": 20, "words": {"frozen": True}},
+        {"candidates": "neighbours", "voters": 20, "search": {"vectors": "tfidf"}},
+        {"candidates": "tree", "cluster_size": 2, "beam": 2, "words": {"vectors": "learn", "warm_up": 2}},
+        {"candidates": "both", "cluster_size": 2, "beam": 1, "votes": True, "voters": 9, "training": {"average_from": 3}},
     ],
     ids=str,
 )  # fmt: skip
 def test_every_option_learns_and_is_saved(settings: dict[str, Any], tmp_path: Path) -> None:
-    corpus = small_corpus()
-    model = TReaderXml(**changed(**settings)).fit(corpus)
+    corpus, quick = small_corpus(), {"epochs": 6, "learning_rate": 0.02, **settings.get("training", {})}
+    model = TReaderXml(**changed(**{**settings, "training": quick})).fit(corpus)
     # The teacher alone is as good as the neighbours are.
     assert share_right(model, corpus) > (0.6 if settings.get("branches") == "teacher" else 0.8)
     model.save(tmp_path / "model")
