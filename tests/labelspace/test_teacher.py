@@ -100,7 +100,8 @@ def test_keys_that_are_words_are_names() -> None:
 
 def test_clusters_stand_in_for_a_hierarchy() -> None:
     labels = LabelSet.of(["birds", "fish", "sky"])
-    vectors = matrix([{2, 3}, {3, 4}, {6}], len(TOKENIZER)).multiply([[0.5], [1.0], [1.0]]).tocsr().astype(np.float32)
+    vectors = matrix([{2, 3}, {3, 4}, {6}], len(TOKENIZER)).astype(np.float32)
+    vectors.data[:2] = 0.5
     clusters = LabelTree.of([[[0, 1]], [[0, 1], [2]]]).levels[-1]
     teacher = Teacher.of(labels, TOKENIZER, 2, Strongest(vectors, 2), clusters)
     assert len(teacher) == 5

@@ -70,7 +70,10 @@ def test_every_row_of_the_ablation_learns(at: int) -> None:
         {"votes": True, "voters": 20, "words": {"frozen": True}},
         {"candidates": "neighbours", "voters": 20, "search": {"vectors": "tfidf"}},
         {"candidates": "tree", "cluster_size": 2, "beam": 2, "words": {"vectors": "learn", "warm_up": 2}},
-        {"candidates": "both", "cluster_size": 2, "beam": 1, "votes": True, "voters": 9, "training": {"average_from": 3}},
+        {
+            "candidates": "both", "cluster_size": 2, "beam": 1, "votes": True, "voters": 9,
+            "training": {"average_from": 3},
+        },
     ],
     ids=str,
 )  # fmt: skip

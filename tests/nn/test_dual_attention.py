@@ -106,6 +106,6 @@ def test_noise_is_that_of_noisy_features(noisy: int, monkeypatch: pytest.MonkeyP
     table = layer.attended(layer.features.weight).detach()
     expected = 0.25 * table.T @ table
     assert torch.allclose(drawn.T @ drawn / len(drawn), expected, atol=0.08 * expected.abs().max().item())
-    layer.noise(2, 0.5, draws).sum().backward()
+    layer.noise(2, 0.5, draws).sum().backward()  # type: ignore[no-untyped-call]
     assert layer.features.weight.grad is not None
     assert len(layer.features.weight.grad.coalesce().indices()[0]) == noisy

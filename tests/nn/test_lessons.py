@@ -117,7 +117,7 @@ def test_candidates(kind: str, training: bool) -> None:
 @pytest.mark.parametrize("voters", [0, 4])
 def test_loss_over_all_labels(voters: int) -> None:
     reader, pupils = some_reader(voters=voters), some_pupils()
-    learner = ReaderLearner(reader, pupils, matrix(SETS, LABELS) > 0, pupils, matrix(SETS, LABELS))  # type: ignore[arg-type]
+    learner = ReaderLearner(reader, pupils, matrix(SETS, LABELS) > 0, pupils, matrix(SETS, LABELS))
     documents = np.array([4, 0, 2])
     losses = []
     for document in documents.tolist():

@@ -41,7 +41,8 @@ def corpus() -> Corpus:
 
 
 def matcher(loaded: Pretrained, clusters: int = 3, frozen: int = 0) -> Matcher:
-    fresh = load_pretrained(loaded.model.config._name_or_path)  # type: ignore[union-attr]
+    config: Any = loaded.model.config
+    fresh = load_pretrained(config._name_or_path)
     settings = EncoderSettings(max_tokens=32, pooling="mean", frozen_layers=frozen)
     return Matcher.made(Encoder.of(fresh, settings), clusters, dropout=0.2, seed=5)
 
@@ -125,6 +126,7 @@ def test_tuning_finds_the_clusters(loaded: Pretrained, frozen: int, tmp_path: Pa
 
     documents, network = corpus(), matcher(loaded, frozen=frozen)
     vectors = run(network)
+    assert documents.texts is not None
     plain = EncoderTexts(encode(documents.texts))
     with cores_at_work() as cores:
         # The frozen part is kept with two bytes a number.

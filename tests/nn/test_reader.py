@@ -202,7 +202,8 @@ def test_the_text_sees_the_teacher_and_not_the_other_way_round() -> None:
 
     def mixed(ids: Tensor, lesson: Lesson) -> Tensor:
         joined, ends, _, _ = network._read(ids, LENGTHS, lesson, None)
-        return network.interaction(joined, ends)
+        found: Tensor = network.interaction(joined, ends)
+        return found
 
     before = mixed(IDS, LESSON)
     other_text = mixed(IDS.masked_fill(IDS == 2, 12), LESSON)

@@ -207,8 +207,8 @@ class TReaderXml(Model):
             above = [
                 each if clusters is None else (each @ clusters.T).sign().tocsr() for each in (learned_targets, right)
             ]
-            parts = [Documents(some.tokens, each) for some, each in zip((learned, checked), above, strict=True)]
-            table = warmed_up(table, *parts, config.words.warm_up, seed)
+            read, judged = (Documents(some.tokens, each) for some, each in zip((learned, checked), above, strict=True))
+            table = warmed_up(table, read, judged, config.words.warm_up, seed)
         network = self._network(table, 0 if clusters is None else clusters.shape[0], seed)
         network.expect((corpus.label_counts[self.seen_] + 1) / (len(corpus) + 2))
         self.reader_ = self._reader(network, corpus.label_counts, clusters)

@@ -56,7 +56,7 @@ class EncoderVectors:
         tokenizer = SubwordTokenizer.from_json(folder.text("subwords.json"))
         facts = folder.json(WEIGHTS)
         encoder = read_network(folder, WEIGHTS, lambda _: Encoder.from_facts(facts, _plain(settings)))
-        if len(tokenizer) > encoder.model.config.vocab_size:  # type: ignore[union-attr]
+        if len(tokenizer) > encoder.vocabulary:
             raise BadModelFolder(f"{folder.folder}: the tokenizer of the search is not that of its encoder")
         return cls(tokenizer, encoder, settings.max_tokens)
 

@@ -57,7 +57,8 @@ class SelfAttention(nn.Module):
         if self.causal:
             hidden = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1)
             scores = scores.masked_fill(hidden, -torch.inf)
-        return scores.softmax(3)
+        weights: Tensor = scores.softmax(3)
+        return weights
 
     def with_weights(self, vectors: Tensor, weights: Tensor) -> Tensor:
         """What `forward` gives if these are its weights."""
