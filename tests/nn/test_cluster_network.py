@@ -60,7 +60,7 @@ def test_new_weights_depend_on_the_seed_alone(tiny_encoder: Maker) -> None:
     assert torch.equal(one.hidden.weight, two.hidden.weight)
     assert torch.equal(one.output.head.weight, two.output.head.weight)
     assert not torch.equal(one.hidden.weight, other.hidden.weight)
-    assert float(one.hidden.weight.std()) == pytest.approx(0.02, rel=0.2)
+    assert float(one.hidden.weight.detach().std()) == pytest.approx(0.02, rel=0.2)
     assert not one.hidden.bias.any()
 
 
@@ -68,7 +68,7 @@ def test_loss_is_that_of_the_clusters_and_idle_tails_have_no_gradient(learner: C
     documents = np.array([0, 1])  # ship ship, ship bread: labels of the head
     loss = learner.loss(documents, chance(0))
     hidden = learner.network(learner.train.texts, documents, chance(0))
-    assert float(loss.detach()) == pytest.approx(float(learner.network.output(hidden, csr_array(LABELS[:2]))))
+    assert loss.item() == pytest.approx(learner.network.output(hidden, csr_array(LABELS[:2])).item())
     loss.backward()  # type: ignore[no-untyped-call]
     assert all(weight.grad is None for weight in learner.network.output.tails.parameters())
     assert learner.network.output.root.weight.grad is not None
@@ -100,7 +100,7 @@ def test_it_learns_words_of_head_and_tails(learner: ClusterLearner) -> None:
         ids, _ = best_labels(learner.network, learner.train.texts, 1, cores)
     assert before is not None
     assert after is not None
-    assert before < 0.8 < 0.97 < after
+    assert before < 0.8 < 0.93 < after
     assert set(ids[:, 0].tolist()) == set(range(6))
 
 

@@ -121,7 +121,7 @@ def test_xlnet_is_padded_on_the_left(make: Callable[..., Encoder], tokens: Calla
     encoder, store = make("xlnet"), tokens("xlnet")
     assert encoder.pooling == "last"
     ids, inside = encoder._begin(EncoderTexts(store), ALL)
-    pad = encoder.model.config.pad_token_id
+    pad = encoder.facts()["config"]["pad_token_id"]
     assert pad != 0
     for row, document in enumerate(store):
         assert ids[row].tolist() == [pad] * (ids.shape[1] - len(document)) + document.tolist()

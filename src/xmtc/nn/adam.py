@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 EPSILON = 1e-8
+PIECE = 1 << 17  # numbers
 
 
 class RowAdam(Optimizer):
@@ -64,9 +65,13 @@ class RowAdam(Optimizer):
     def _whole(
         weight: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, size: float, first: float, second: float
     ) -> None:
-        mean.lerp_(gradient, 1 - first)
-        square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        weight.addcdiv_(mean, square.sqrt().add_(EPSILON), value=-size)
+        # Piece by piece, each of which stays in the processor's cache from one operation to the next.
+        whole = (weight, gradient.contiguous(), mean, square)
+        pieces = (part.view(-1).split(PIECE) for part in whole)  # type: ignore[no-untyped-call]
+        for w, g, m, s in zip(*pieces, strict=True):
+            m.lerp_(g, 1 - first)
+            s.mul_(second).addcmul_(g, g, value=1 - second)
+            w.addcdiv_(m, s.sqrt().add_(EPSILON), value=-size)
 
     @staticmethod
     def _rows(

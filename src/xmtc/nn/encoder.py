@@ -89,7 +89,7 @@ class Encoder(nn.Module):
                 "encoder.checkpointing do not go with it; leave them out, or take BERT, RoBERTa, ELECTRA, DistilBERT, "
                 "MiniLM or XLNet"
             )
-        if self.last_layers > self.depth:
+        if not 1 <= self.last_layers <= self.depth:
             raise ConfigError(f"this encoder has {self.depth} layers, not {self.last_layers}")
         if self.frozen > self.depth:
             raise ConfigError(f"encoder.frozen_layers={self.frozen}: this encoder has {self.depth} layers")
