@@ -459,20 +459,20 @@ def aplc() -> Figure:
         (0.3, 3.0, "pieces of words,\n<sep> <cls>", PALE, LINE),
         (4.3, 2.3, "lower layers,\nmay be frozen", PALE, INK),
         (6.6, 2.3, "upper layers,\nfine-tuned", LIGHT_BLUE, BLUE),
-        (10.0, 2.3, "hidden layer,\ntanh", LIGHT_BLUE, BLUE),
+        (10.4, 2.1, "hidden layer,\ntanh", LIGHT_BLUE, BLUE),
     ):
         box(axes, x, 3.4, width, 1.6, words, fill=fill, edge=edge, size=8.5)
-    for start, end in ((3.3, 4.3), (8.9, 10.0)):
+    for start, end in ((3.3, 4.3), (8.9, 10.4)):
         arrow(axes, (start, 4.2), (end, 4.2))
     axes.text(6.6, 5.3, "encoder: 12 layers, 768 wide", ha="center", fontsize=8.5, color=GREY)
-    axes.text(9.45, 4.5, "last token", ha="center", fontsize=7.5, color=GREY)
+    axes.text(9.6, 4.45, "last token", ha="center", fontsize=7.5, color=GREY)
     clusters = (
         (6.2, 1.7, "head: frequent labels\nand a root for each tail", "768", "every document", LIGHT_BLUE, BLUE),
         (3.6, 1.2, "tail 1: rarer labels", "384", "those with a label in it", LIGHT_ORANGE, ORANGE),
         (1.2, 0.9, "tail 2: rare labels", "192", "those with a label in it", LIGHT_ORANGE, ORANGE),
     )
     for y, height, words, numbers, who, fill, edge in clusters:
-        arrow(axes, (12.3, 4.2), (13.4, y + height / 2))
+        arrow(axes, (12.5, 4.2), (13.4, y + height / 2))
         box(axes, 13.4, y, 3.4, height, words, fill=fill, edge=edge, size=8.5)
         axes.text(17.0, y + height / 2 + 0.22, f"from {numbers} numbers", va="center", fontsize=8.5)
         axes.text(17.0, y + height / 2 - 0.25, who, va="center", fontsize=8, color=GREY)
@@ -496,7 +496,7 @@ def aplc_cost() -> Figure:
         left.plot(best[0] / labels, relative_cost(best, often, width, decay), "o", color=colour, markersize=5)
     left.set(xscale="log", xlabel="share of the labels in the head, the rest in one tail", ylim=(0, 1.02))
     left.set_ylabel("cost of training, flat layer = 1")
-    left.set_xticks([0.001, 0.01, 0.1, 0.5, 1], ["0.1 %", "1 %", "10 %", "50 %", "100 %"])
+    left.set_xticks([0.001, 0.01, 0.1, 1], ["0.1 %", "1 %", "10 %", "100 %"])
     left.plot([], [], "o", color=GREY, markersize=5, label='where partition is "auto"')
     labels, numbers = 670_091, range(1, 7)
     parts = [[labels * (at + 1) // count - labels * at // count for at in range(count)] for count in numbers]
