@@ -1,7 +1,7 @@
-"""How much wrong training labels cost: Rank-AE beside its variant with cross-entropy, XML-CNN and linear models.
+"""How much wrong training labels cost: Rank-AE beside its variant with cross-entropy, others and linear models.
 
     python benchmarks/noise.py [--data DIR] [--corpus debtags] [--kind missing] [--rates 0,0.2,0.4,0.6] [--seeds 3]
-                               [--models rank_ae,bce_ae,xml_cnn,dismec,parabel] [--json FILE] [--plot FILE]
+                               [--models rank_ae,bce_ae,xml_cnn,fasttext,dismec,parabel] [--json FILE] [--plot FILE]
 
 As in the paper's Figure 3, the labels of 80 % of the training documents are changed (see `xmtc.corpus.noise`), the
 other 20 % are clean and for choices only (linear models have none to make), and the test documents are clean. A seed
@@ -36,6 +36,7 @@ LINES = {
     "rank_ae": ("Rank-AE", "#1769aa", "o-"),
     "bce_ae": ("BCE-AE", "#c2570c", "s--"),
     "xml_cnn": ("XML-CNN", "#57606a", "^:"),
+    "fasttext": ("fastText", "#b8860b", "^:"),
     "dismec": ("DiSMEC", "#2e7d32", "v-."),
     "parabel": ("Parabel", "#8e44ad", "D:"),
 }
