@@ -82,7 +82,7 @@ def test_variants_learn(short: Callable[..., Settings], kind: str, changes: Sett
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"hidden": 12}, {"dropout": 0.5}, {"partition": [3]}, {"partition": [0.2, 0.8]}, {"clusters": 3},
+        {"seed": 1}, {"hidden": 12}, {"dropout": 0.5}, {"partition": [2]}, {"partition": [0.2, 0.8]}, {"clusters": 3},
         {"partition": "auto"}, {"decay": 4.0}, {"encoder": {"max_tokens": 5}}, {"encoder": {"pooling": "first"}},
         {"encoder": {"frozen_layers": 2}}, {"training": {"epochs": 3}}, {"training": {"learning_rate": 0.1}},
         {"training": {"encoder_learning_rate": 0.1}}, {"training": {"hidden_learning_rate": 0.1}},

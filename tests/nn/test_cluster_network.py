@@ -32,7 +32,7 @@ CLUSTERS = FrequencyClusters.by_cut_offs(np.array([9, 9, 5, 5, 1, 1]), [2, 4])
 def learner(request: pytest.FixtureRequest, tiny_encoder: Maker) -> ClusterLearner:
     loaded = load_pretrained(str(tiny_encoder(request.param)))
     encoder = Encoder.of(loaded, EncoderSettings(max_tokens=32, pooling="mean"))
-    network = ClusterNetwork.made(encoder, CLUSTERS, hidden=12, decay=2, dropout=0.1, seed=3)
+    network = ClusterNetwork.made(encoder, CLUSTERS, hidden=24, decay=2, dropout=0.1, seed=3)
     tokens = loaded.tokenizer.encode(Strings.of(TEXTS), 32)
     documents = LabelledTexts(EncoderTexts(tokens), csr_array(LABELS))
     return ClusterLearner(network, documents, documents)
@@ -90,18 +90,19 @@ def test_best_labels_in_batches_are_those_of_single_documents(
 
 def test_it_learns_words_of_head_and_tails(learner: ClusterLearner) -> None:
     settings = TransformerTraining(
-        epochs=25, batch=6, learning_rate=0.02, encoder_learning_rate=0.003, evaluate_every=30, patience=30
+        epochs=40, batch=6, learning_rate=0.02, encoder_learning_rate=0.003, evaluate_every=30, patience=30
     )
     with cores_at_work() as cores:
         before = learner.quality(cores)
     train(learner, settings, 0, Checkpoints(None, {}), "toy")
     with cores_at_work() as cores:
         after = learner.quality(cores)
-        ids, _ = best_labels(learner.network, learner.train.texts, 1, cores)
+        ids, _ = best_labels(learner.network, learner.train.texts, 2, cores)
     assert before is not None
     assert after is not None
     assert before < 0.8 < 0.93 < after
-    assert set(ids[:, 0].tolist()) == set(range(6))
+    for label in range(6):  # labels of the head and of both tails are found where they are right
+        assert (ids[LABELS[:, label] > 0] == label).any(1).mean() > 0.5
 
 
 def test_without_validation_documents_there_is_no_quality(learner: ClusterLearner) -> None:

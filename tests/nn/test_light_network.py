@@ -177,7 +177,7 @@ def test_it_learns(folder: Path, tree: LabelTree) -> None:
     made.network.dropout = 0.0
     made.network.expect(0.3)
     settings = TransformerTraining(
-        epochs=20, batch=7, learning_rate=0.03, encoder_learning_rate=0.003, evaluate_every=40, average_from=15
+        epochs=40, batch=7, learning_rate=0.03, encoder_learning_rate=0.003, evaluate_every=40, average_from=30
     )
     train(made, settings, 0, Checkpoints(None, {}), "toy")
     with cores_at_work() as cores:
