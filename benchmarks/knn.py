@@ -19,6 +19,8 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.models.knn import NearestNeighbours
+from xmtc.search.sparse import SparseIndex
+from xmtc.text.documents import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 BLOCK = 512
@@ -79,15 +81,16 @@ def main() -> None:
     model = NearestNeighbours().fit(train)
     show(f"knn on {options.corpus} ({len(test):,} test documents)", model, test)
     show("  with votes by similarity cubed", NearestNeighbours(power=3.0).fit(train), test)
-    queries = model._vectors(test)
-    columns = model.index_.columns
+    vectors, index = model.search_.vectors, model.search_.index
+    assert isinstance(vectors, DocumentVectors) and isinstance(index, SparseIndex)
+    queries, columns = vectors.transform(test), index.columns
     what = f"50 neighbours of {len(test):,} documents among {len(train):,}"
     peers: dict[str, Callable[[Csr, Csr, int], object]] = {
         "scipy product, sparse rows partitioned": scipy_sparse_neighbours,
         "scipy product, dense blocks partitioned": scipy_neighbours,
     }
     for peer, search in peers.items():
-        side_by_side(what, lambda: model.index_.nearest(queries, 50), peer, partial(search, queries, columns, 50))
+        side_by_side(what, lambda: index.nearest(queries, 50), peer, partial(search, queries, columns, 50))
 
 
 if __name__ == "__main__":

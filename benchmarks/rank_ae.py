@@ -28,7 +28,7 @@ RECIPES = Path(__file__).parents[1] / "recipes" / "rank_ae"
 VARIANTS: dict[str, dict[str, Any]] = {
     "full": {},
     "no-attention": {"attention": False},
-    "no-ranking-loss": {"loss": "bce"},
+    "no-ranking-loss": {"loss": "bce", "x_loss": "bce"},
     "paper": {"x_decode": 0.0},
 }
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5")

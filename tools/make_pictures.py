@@ -1,5 +1,5 @@
-"""Make the pictures of docs/attentionxml.md and docs/rank_ae.md anew; attentionxml-attention trains a small model (a
-minute on one core).
+"""Make the pictures of docs/attentionxml.md, docs/rank_ae.md and docs/aplc.md anew; attentionxml-attention trains a
+small model (a minute on one core).
 
     python tools/make_pictures.py [NAME ...] [--out FOLDER]
 
@@ -25,6 +25,8 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 import xmtc
 from xmtc.data import demo_folder
+from xmtc.labelspace.cluster_costs import access_probabilities, approximate_batch_cost, approximate_parameter_count
+from xmtc.labelspace.frequency import FrequencyClusters
 from xmtc.models.attentionxml import AttentionXml, TreeShape
 from xmtc.models.base import Model
 
@@ -450,12 +452,91 @@ def rank_ae() -> Figure:
     return figure
 
 
+def aplc() -> Figure:
+    """The text on its way through the encoder to a hidden state, and who is scored from how many of its numbers."""
+    figure, axes = canvas(10, 4.2, 20, 8.4)
+    for x, width, words, fill, edge in (
+        (0.3, 3.0, "pieces of words,\n<sep> <cls>", PALE, LINE),
+        (4.3, 2.3, "lower layers,\nmay be frozen", PALE, INK),
+        (6.6, 2.3, "upper layers,\nfine-tuned", LIGHT_BLUE, BLUE),
+        (10.4, 2.1, "hidden layer,\ntanh", LIGHT_BLUE, BLUE),
+    ):
+        box(axes, x, 3.4, width, 1.6, words, fill=fill, edge=edge, size=8.5)
+    for start, end in ((3.3, 4.3), (8.9, 10.4)):
+        arrow(axes, (start, 4.2), (end, 4.2))
+    axes.text(6.6, 5.3, "encoder: 12 layers, 768 wide", ha="center", fontsize=8.5, color=GREY)
+    axes.text(9.6, 4.45, "last token", ha="center", fontsize=7.5, color=GREY)
+    clusters = (
+        (6.2, 1.7, "head: frequent labels\nand a root for each tail", "768", "every document", LIGHT_BLUE, BLUE),
+        (3.6, 1.2, "tail 1: rarer labels", "384", "those with a label in it", LIGHT_ORANGE, ORANGE),
+        (1.2, 0.9, "tail 2: rare labels", "192", "those with a label in it", LIGHT_ORANGE, ORANGE),
+    )
+    for y, height, words, numbers, who, fill, edge in clusters:
+        arrow(axes, (12.5, 4.2), (13.4, y + height / 2))
+        box(axes, 13.4, y, 3.4, height, words, fill=fill, edge=edge, size=8.5)
+        axes.text(17.0, y + height / 2 + 0.22, f"from {numbers} numbers", va="center", fontsize=8.5)
+        axes.text(17.0, y + height / 2 - 0.25, who, va="center", fontsize=8, color=GREY)
+    axes.text(0.3, 0.35, "chance of a label: in the head its own; in a tail that of the tail's root times its own",
+              fontsize=8.5, color=GREY)  # fmt: skip
+    return figure
+
+
+def aplc_cost() -> Figure:
+    """What equations 7 and 12 say for labels that follow Zipf's law, five a document, beside a flat layer."""
+    width, decay = 768, 2.0
+    figure = Figure((10, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    looks = {3_956: GREY, 131_073: ORANGE, 670_091: BLUE}
+    for labels, colour in looks.items():
+        often = zipf_frequencies(labels)
+        heads = np.unique(np.geomspace(max(2, labels // 1000), labels - 1, 80).astype(int))
+        costs = [relative_cost([int(head), labels - int(head)], often, width, decay) for head in heads]
+        left.plot(heads / labels, costs, color=colour, label=f"{labels:,} labels")
+        best = FrequencyClusters.cheapest((often * 10**9).astype(np.int64), 10**9, 1, decay).sizes
+        left.plot(best[0] / labels, relative_cost(best, often, width, decay), "o", color=colour, markersize=5)
+    left.set(xscale="log", xlabel="share of the labels in the head, the rest in one tail", ylim=(0, 1.02))
+    left.set_ylabel("cost of training, flat layer = 1")
+    left.set_xticks([0.001, 0.01, 0.1, 1], ["0.1 %", "1 %", "10 %", "100 %"])
+    left.plot([], [], "o", color=GREY, markersize=5, label='where partition is "auto"')
+    labels, numbers = 670_091, range(1, 7)
+    parts = [[labels * (at + 1) // count - labels * at // count for at in range(count)] for count in numbers]
+    flat = width * labels
+    sizes = [approximate_parameter_count(part, width, decay) / flat for part in parts]
+    costs = [relative_cost(part, zipf_frequencies(labels), width, decay) for part in parts]
+    right.plot(numbers, sizes, "o-", color=ORANGE, markersize=4, label="parameters")
+    right.plot(numbers, costs, "o-", color=BLUE, markersize=4, label="cost of training")
+    right.set(xlabel="clusters of the same size, 670,091 labels", ylim=(0, 1.02), ylabel="flat layer = 1")
+    for axes in (left, right):
+        axes.grid(axis="y", color=PALE)
+        axes.set_axisbelow(True)
+        axes.minorticks_off()
+        axes.legend(frameon=False)
+    return figure
+
+
+def zipf_frequencies(labels: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The share of documents that has each label, if five are drawn by Zipf's law."""
+    ranks = np.arange(1, labels + 1)
+    shares: np.ndarray[Any, np.dtype[np.float64]] = -np.expm1(5 * np.log1p(-np.log1p(1 / ranks) / np.log(labels + 1)))
+    return shares
+
+
+def relative_cost(
+    sizes: Sequence[int], often: np.ndarray[Any, np.dtype[np.float64]], width: int, decay: float
+) -> float:
+    """Equation 12, where a tail costs nothing for a document that does not need it; a flat layer is 1."""
+    access = access_probabilities(sizes, often).tolist()
+    return approximate_batch_cost(sizes, access, width, decay, batch=1) / (width * sum(sizes))
+
+
 PICTURES: dict[str, Callable[[], Figure]] = {
     "attentionxml-network": network,
     "attentionxml-tree": tree,
     "attentionxml-attention": attention,
     "attentionxml-cost": cost,
     "rank_ae-network": rank_ae,
+    "aplc-network": aplc,
+    "aplc-cost": aplc_cost,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from contract_corpus import QUICK, small_corpus
+from contract_corpus import QUICK, give_encoder, small_corpus
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.models.base import Model
@@ -11,7 +11,8 @@ from xmtc.models.catalogue import CATALOGUE, make
 
 
 @pytest.fixture(params=sorted(CATALOGUE))
-def name(request: pytest.FixtureRequest) -> str:
+def name(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    give_encoder(QUICK.get(request.param, {}), tmp_path_factory.mktemp)
     return str(request.param)
 
 

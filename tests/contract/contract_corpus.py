@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 
 from xmtc.corpus.corpus import Corpus
@@ -31,11 +34,38 @@ QUICK: dict[str, dict[str, object]] = {
         "channels": 16, "latent": 8, "hidden": 16, "dropout": 0.0,
         "training": {"epochs": 20, "batch": 10, "learning_rate": 0.02, "evaluate_every": 12},
     },
+    "treaderxml": {
+        "neighbours": 3, "description_words": 3, "heads": 2, "bottleneck": 16, "dropout": 0.1,
+        "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
+        "training": {"epochs": 8, "batch": 10, "learning_rate": 0.02, "evaluate_every": 24},
+    },
+    "aplc_xlnet": {
+        "encoder": {"max_tokens": 32, "pooling": "mean"}, "dropout": 0.0,
+        "training": {
+            "epochs": 8, "batch": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002,
+            "hidden_learning_rate": 0.02, "evaluate_every": 12,
+        },
+    },
+    "x_transformer": {
+        "encoder": {"max_tokens": 32, "pooling": "mean"}, "max_leaf": 2, "dropout": 0.0,
+        "training": {
+            "epochs": 2, "batch": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002, "evaluate_every": 12,
+        },
+    },
+    "lightxml": {
+        "encoder": {"max_tokens": 32, "pooling": "mean"}, "layers": 1, "dropout": 0.0, "tree": "clusters",
+        "max_leaf": 2, "bottleneck": 16,
+        "training": {
+            "epochs": 8, "batch": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002, "evaluate_every": 12,
+        },
+    },
 }  # fmt: skip
 
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
 FEWER_DOCUMENTS = {
     "dismec": 1_000, "attentionxml": 100, "xml_cnn": 300, "fasttext": 300, "c2ae": 300, "rank_ae": 1_000,
+    "treaderxml": 300,
+    "aplc_xlnet": 300, "x_transformer": 300, "lightxml": 300,
 }  # fmt: skip
 
 TOPICS = {
@@ -45,6 +75,16 @@ TOPICS = {
     "城市": "東京 大阪 街 駅 電車",
     "море": "корабль волна парус капитан",
 }
+
+
+def give_encoder(settings: dict[str, object], make_folder: Callable[[str], Path]) -> None:
+    """Name a tiny encoder in settings that are for a model with one; it is made when the first test asks for it."""
+    encoder = settings.get("encoder")
+    if isinstance(encoder, dict) and "name" not in encoder:
+        from tiny_encoders import tiny_bert
+
+        words = list(TOPICS.values())
+        encoder["name"] = str(tiny_bert(make_folder("encoder"), words, num_hidden_layers=1, initializer_range=0.02))
 
 
 def small_corpus(documents: int = 120, seed: int = 0) -> Corpus:

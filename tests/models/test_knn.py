@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sparse import unit_rows
+from xmtc.corpus.strings import Strings
 from xmtc.errors import ConfigError, OutOfMemory, XmtcError
 from xmtc.models import base
 from xmtc.models.catalogue import load, make
@@ -30,8 +31,9 @@ def test_scores_are_shares_of_votes() -> None:
     corpus = Corpus.of(TEXTS, TAGS)
     model = NearestNeighbours(neighbours=2, power=2.0).fit(corpus)
     top = model.predict(["ship wave"], k=5)
-    vectors = model._vectors(corpus)
-    similarity = (vectors @ model._vectors(Corpus.of(["ship wave"])).T).toarray().ravel()
+    assert model.tfidf_ is not None
+    vectors, query = (model.tfidf_.transform(Strings.of(texts)) for texts in (TEXTS, ["ship wave"]))
+    similarity = (vectors @ query.T).toarray().ravel()
     near = np.argsort(-similarity)[:2]
     weights = similarity[near] ** 2
     expected: dict[str, float] = {}
@@ -155,3 +157,42 @@ def test_no_word_left() -> None:
 def test_power_is_finite(power: float) -> None:
     with pytest.raises(ConfigError, match=r"power=.*finite"):
         NearestNeighbours(power=power)
+
+
+def by_means(**settings: object) -> NearestNeighbours:
+    words = {"vectors": "random", "dimensions": 8}
+    return NearestNeighbours(**{"search": {"vectors": "mean"}, "words": words, "neighbours": 3, **settings})
+
+
+@pytest.mark.parametrize("vectors", ["mean", "tfidf_mean"])
+def test_documents_compared_by_means_of_word_vectors(vectors: str, tmp_path: Path) -> None:
+    corpus = Corpus.of(TEXTS, TAGS)
+    model = by_means(search={"vectors": vectors}).fit(corpus)
+    assert [row[0][0] for row in model.predict(["sail ship", "oven bread bread"], k=1).names()] == ["sea", "kitchen"]
+    for label in ("sea", "kitchen"):
+        why = model.explain("ship wave bread", label)
+        assert sum(weight for _, weight in why.words) == pytest.approx(why.score, abs=1e-5)
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.predict(corpus).names() == model.predict(corpus).names()
+    loaded.partial_fit(Corpus.of(["sail sail"], [["new"]]))
+    assert "new" in dict(loaded.predict(["sail sail"], k=3).names()[0])
+    with pytest.raises(XmtcError, match="needs texts"):
+        by_means().fit(features_only(corpus, np.random.default_rng(0)))
+
+
+def test_copies_of_a_text_can_be_left_out() -> None:
+    corpus = Corpus.of([*TEXTS, "ship harbour"], [*TAGS, ["copy"]])
+    for vectors in ("tfidf", "mean"):
+        with_copies, without = (
+            by_means(search={"vectors": vectors, "same_texts": same}).fit(corpus).predict(["ship harbour"], k=5)
+            for same in (True, False)
+        )
+        assert "copy" in dict(with_copies.names()[0])
+        assert not {"copy", "town"} & set(dict(without.names()[0]))
+
+
+def test_memory_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "available_memory", lambda: 10)
+    with pytest.raises(OutOfMemory, match=r"needs about .* GiB of memory"):
+        by_means().fit(Corpus.of(TEXTS, TAGS))

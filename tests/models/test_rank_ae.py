@@ -107,6 +107,7 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
         {"seed": 1}, {"attention": False}, {"loss": "bce"}, {"output": "sigmoid"}, {"margin": 0.001},
         {"normalise": False}, {"balance": 0.1}, {"x_decode": 0.5}, {"x_decode": 0.5, "x_loss": "ranking"},
         {"standardise": False}, {"denoise": 0.5}, {"dropout": 0.5}, {"feature_dropout": 0.5},
+        {"feature_noise": 0.1},
         {"training": {"epochs": 3}}, {"training": {"learning_rate": 0.1}}, {"training": {"row_learning_rate": 0.1}},
         {"training": {"average_from": 0, "evaluate_every": 1}}, {"training": {"batch": 10}}, {"tfidf": {"idf": "none"}},
     ],

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from xmtc.nn import adam
 from xmtc.nn.adam import RowAdam
 
 RATE, SHAPE = 0.01, (6, 3)
@@ -43,6 +44,29 @@ def test_dense_gradients_as_in_torchs_adam() -> None:
     gradients = some_gradients(8)
     expected = after(lambda weights: torch.optim.Adam(weights, RATE), gradients)
     torch.testing.assert_close(after(row_adam, gradients), expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("piece", [1, 4, 18])
+def test_pieces_change_nothing(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    turned = [gradient.T.contiguous().T for gradient in some_gradients(3)]  # in memory the other way round
+    expected = after(row_adam, turned)
+    monkeypatch.setattr(adam, "PIECE", piece)
+    for one, other in zip(after(row_adam, turned), expected, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_matrices_shrink_as_in_torchs_adamw_and_nothing_else_does() -> None:
+    gradients = some_gradients(8)
+    expected = after(lambda weights: torch.optim.AdamW(weights, RATE, weight_decay=0.3), gradients)
+    found = after(lambda weights: RowAdam(weights, RATE, shrinking=0.3), gradients)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-8)
+    rows = [rows_only(gradient, [1, 2]) for gradient in gradients]
+    plain = after(row_adam, rows)
+    torch.testing.assert_close(after(lambda weights: RowAdam(weights, RATE, shrinking=0.3), rows), plain)
+    bias = nn.Parameter(torch.ones(3))
+    bias.grad = torch.zeros(3)
+    RowAdam([bias], RATE, shrinking=0.3).step()
+    assert torch.equal(bias.detach(), torch.ones(3))
 
 
 def test_tiny_gradients_are_divided_as_in_attentionxmls_code() -> None:

@@ -21,7 +21,7 @@ from xmtc.nn.threads import Cores
 
 PLAIN = Objective(
     loss="ranking", x_loss="ranking", output="raw", margin=1.0, normalise=False, balance=0.5, x_decode=0.0,
-    standardise=False, denoise=0.0, feature_dropout=0.0, dropout=0.0, candidates=None,
+    standardise=False, denoise=0.0, feature_dropout=0.0, feature_noise=0.0, dropout=0.0, candidates=None,
 )  # fmt: skip
 DOCUMENTS = np.arange(4)
 RIGHT = torch.tensor([[1.0, 0, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]])

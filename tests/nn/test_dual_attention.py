@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, random_array
 
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import unit_rows
+from xmtc.nn import dual_attention
 from xmtc.nn.dual_attention import Bags, DualAttention
 from xmtc.nn.layers import chance
 
@@ -94,3 +95,17 @@ def test_some_features_are_left_out() -> None:
     assert {round(value, 4) for value in some.tolist()} == {0.0, 1.3333}
     assert (some == 0).float().mean().item() == pytest.approx(0.25, abs=0.03)
     assert torch.equal(bags.some(0.0, chance(0)).values, bags.values)
+
+
+@pytest.mark.parametrize("noisy", [6, 3])
+def test_noise_is_that_of_noisy_features(noisy: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its covariance is that of independent noise on each feature, also where only some features are drawn."""
+    monkeypatch.setattr(dual_attention, "NOISY_FEATURES", noisy)
+    layer, draws = network(), chance(0)
+    drawn = torch.cat([layer.noise(50, 0.5, draws) for _ in range(400)]).detach()
+    table = layer.attended(layer.features.weight).detach()
+    expected = 0.25 * table.T @ table
+    assert torch.allclose(drawn.T @ drawn / len(drawn), expected, atol=0.08 * expected.abs().max().item())
+    layer.noise(2, 0.5, draws).sum().backward()  # type: ignore[no-untyped-call]
+    assert layer.features.weight.grad is not None
+    assert len(layer.features.weight.grad.coalesce().indices()[0]) == noisy

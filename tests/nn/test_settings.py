@@ -37,6 +37,8 @@ def test_lists_come_from_recipes() -> None:
         {"average_from": []},
         {"average_from": -1},
         {"clip": 0},
+        {"decay": 1.0},
+        {"decays": 0},
         {"learning_rate": 0},
         {"evaluate_every": 0},
         {"unknown": 1},

@@ -25,7 +25,7 @@ from xmtc.errors import XmtcError
 from xmtc.nn import task
 from xmtc.nn.adam import RowAdam
 from xmtc.nn.layers import chance
-from xmtc.nn.settings import TrainingSettings
+from xmtc.nn.settings import TrainingSettings, TransformerTraining
 from xmtc.nn.task import EpochBatches, train
 from xmtc.time_limit import time_limit
 
@@ -90,6 +90,78 @@ def test_tables_have_a_learning_rate_of_their_own(in_order: None) -> None:
     moved = {name: [float((each[name] - before[name]).norm()) for each in (one, two)] for name in before}
     tables = [name for name, (few, many) in moved.items() if many > 5 * few]
     assert tables == ["words.weight"], moved
+
+
+@pytest.mark.usefixtures("in_order")
+def test_rates_by_part_and_their_slanted_triangle() -> None:
+    """Beside a loop with torch's own AdamW: rates by name, rising and falling, a limit for the norm, weight decay."""
+
+    class Parts(TransformerTraining):
+        def rate_of(self, name: str, of_rows: bool) -> float:
+            return RATE / 10 if name == "output.bias" else super().rate_of(name, of_rows)
+
+    settings = Parts(
+        epochs=4, batch=4, learning_rate=RATE, warm_up=0.25, clip_norm=0.2, weight_decay=0.2, evaluate_every=1000,
+    )  # fmt: skip
+    learner, expected = dense_toy(), dense_toy()
+    norms = []
+    groups = [{"params": [weight], "weight_decay": 0.2 if weight.dim() > 1 else 0.0}
+              for weight in expected.network.parameters()]  # fmt: skip
+    optimiser = torch.optim.AdamW(groups, eps=1e-12)
+    steps = consecutive(len(expected.lengths), 4) * 4
+    for step, documents in enumerate(steps):
+        share = step / 6 if step < 6 else (24 - step) / 18
+        for group, name in zip(optimiser.param_groups, expected.weights(), strict=True):
+            group["lr"] = share * (RATE / 10 if name == "output.bias" else RATE)
+        optimiser.zero_grad()
+        expected.loss(documents, chance(0)).backward()  # type: ignore[no-untyped-call]
+        norms.append(float(torch.nn.utils.clip_grad_norm_(expected.network.parameters(), 0.2)))
+        optimiser.step()
+    assert len(steps) == 24
+    assert min(norms) < 0.2 < max(norms), "a limit that is never or always reached tests little"
+    torch.testing.assert_close(trained(learner, settings), expected.weights(), rtol=2e-3, atol=1e-4)
+
+
+def dense_toy() -> ToyLearner:
+    learner = ToyLearner(valid=False)
+    learner.network.words.sparse = False
+    return learner
+
+
+@pytest.mark.parametrize("threads", [1, 2], indirect=True)
+def test_a_part_that_had_nothing_to_do_is_left_alone(threads: int) -> None:
+    learner = ToyLearner(valid=False)
+    learner.network.register_parameter("idle", torch.nn.Parameter(torch.ones(3)))
+    plain = trained(ToyLearner(valid=False), short())
+    found = trained(learner, short())
+    assert torch.equal(found.pop("idle"), torch.ones(3))
+    assert same(found, plain)
+
+
+def test_a_triangle_goes_on_where_it_was(tmp_path: Path) -> None:
+    settings = TransformerTraining(
+        epochs=6, batch=4, learning_rate=RATE, warm_up=0.3, evaluate_every=1000, accumulate=4
+    )
+    expected = trained(ToyLearner(valid=False), settings)
+    kept = Checkpoints(tmp_path / "pieces", {})
+    with pytest.raises(Killed):
+        trained(ToyLearner(valid=False, killed_at=15), settings, kept)
+    assert same(trained(ToyLearner(valid=False), settings, kept), expected)
+
+
+def test_the_last_step_of_a_triangle_is_the_smallest_and_none_is_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    share_at = TransformerTraining.share_at
+
+    def noticed(self: TransformerTraining, step: int, steps: int) -> float:
+        seen.append((step, steps))
+        return share_at(self, step, steps)
+
+    monkeypatch.setattr(TransformerTraining, "share_at", noticed)
+    settings = TransformerTraining(epochs=3, batch=4, learning_rate=RATE, evaluate_every=1000, accumulate=4)
+    trained(ToyLearner(valid=False), settings)
+    assert seen == [(step, 6) for step in range(6)]  # 6 batches make 2 steps an epoch
+    assert [round(share_at(settings, *each), 3) for each in seen] == [1, 0.833, 0.667, 0.5, 0.333, 0.167]
 
 
 def assert_close(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
@@ -180,6 +252,39 @@ def test_training_ends_after_more_than_so_many_evaluations_without_gain(qualitie
     found = trained(learner, short(epochs=50, evaluate_every=1, patience=2))
     assert len(learner.batches) == steps
     assert same(found, learner.seen[qualities.index(max(qualities))])
+
+
+def test_learning_rates_fall_where_nothing_is_gained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.5, then nothing better: after more than one evaluation without gain it is lowered, twice, then all ends."""
+    rates: list[list[float]] = []
+    real = task.Task._step
+
+    def step(self: task.Task, loss: float) -> None:
+        real(self, loss)
+        rates.append([group["lr"] for group in self.optimiser.param_groups])
+
+    monkeypatch.setattr(task.Task, "_step", step)
+    settings = short(epochs=50, evaluate_every=1, patience=1, decay=0.1, decays=2, row_learning_rate=10 * RATE)
+    learner = ToyLearner(qualities=[0.5, 0.4, 0.4, 0.6, 0.1])
+    found = trained(learner, settings)
+    expected = [RATE] * 3 + [RATE / 10] * 3 + [RATE / 100] * 2
+    np.testing.assert_allclose(np.sort(rates), [[rate, 10 * rate] for rate in expected])
+    assert same(found, learner.seen[3])
+
+
+def test_a_lowered_rate_stays_low_after_a_kill(tmp_path: Path) -> None:
+    settings = short(epochs=5, evaluate_every=4, patience=1, decay=0.1, decays=9)
+    qualities = [0.5, 0.4, 0.4, 0.4, 0.4, 0.4, 0.9]  # the rates are lowered after the third and after the fifth
+    expected = trained(ToyLearner(qualities=qualities), settings)
+    kept = Checkpoints(tmp_path / "pieces", {})
+    with pytest.raises(Killed):
+        trained(ToyLearner(qualities=qualities, killed_at=3 * BATCHES + 1), settings, kept)
+    state = kept.get("toy-epoch")
+    assert state is not None
+    assert int(state[task.DECAYS][0]) == 1
+    resumed = ToyLearner(qualities=qualities)
+    resumed.seen = [{}] * 4  # evaluations of the first three epochs
+    assert same(trained(resumed, settings, kept), expected)
 
 
 def test_what_was_just_judged_is_not_judged_again_at_the_end() -> None:

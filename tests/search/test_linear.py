@@ -72,7 +72,7 @@ def test_score_children(loss: str, documents: int) -> None:
     vectors = random_documents(rng, documents, 400)
     pairs = [(row, node) for row in range(documents) for node in range(made.tree.levels[1].shape[0])]
     rows, nodes = (np.array(part, np.int64) for part in zip(*pairs, strict=True))
-    scores = made._scorer(vectors, LOSSES.index(loss))(1, rows, nodes)
+    scores = made.scorer(vectors, loss)(1, rows, nodes)
     dense = vectors.toarray()
     expected = []
     for row, node in pairs:

@@ -47,7 +47,7 @@ def evaluate(
     if html is not None:
         from xmtc.evaluation.report import write_report
 
-        write_report(result, html, title=f"{loaded.name} on {corpus}")
+        write_report(result, html, title=f"{loaded.title} on {corpus}")
     Console(file=sys.stderr if "-" in outputs else sys.stdout).print(result.rich_table())
     for path in outputs:
         if path != "-":

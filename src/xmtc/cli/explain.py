@@ -58,7 +58,7 @@ def explain(
     if html is not None:
         from xmtc.evaluation.explanation_page import write_explanation_page
 
-        write_explanation_page(found, html, title=f"{loaded.name}: why these labels")
+        write_explanation_page(found, html, title=f"{loaded.title}: why these labels")
     show(found, Console(file=sys.stderr if "-" in outputs else sys.stdout, highlight=False))
     for path in outputs:
         if path != "-":

@@ -84,3 +84,28 @@ def with_columns(matrix: Csr, width: int) -> Csr:
         cut: Csr = matrix[:, :width]
         return cut
     return make_csr(matrix.data, matrix.indices, matrix.indptr, (matrix.shape[0], width))
+
+
+def empty_csr(rows: int) -> Csr:
+    """A matrix without columns.
+
+    >>> empty_csr(3).shape
+    (3, 0)
+    """
+    return make_csr(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(rows + 1, np.int32), (rows, 0))
+
+
+def with_dense(matrix: Csr, dense: NDArray[np.float32]) -> Csr:
+    """The matrix with the columns of a dense one of as many rows after its own; zeros in these are kept.
+
+    >>> with_dense(csr_array(np.eye(2, dtype=np.float32)), np.array([[5], [6]], np.float32)).toarray().tolist()
+    [[1.0, 0.0, 5.0], [0.0, 1.0, 6.0]]
+    """
+    rows, width = dense.shape
+    sizes = np.stack([np.diff(matrix.indptr), np.full(rows, width)], axis=1)  # (rows, sparse and dense)
+    is_dense = np.repeat(np.tile([False, True], rows), sizes.ravel())
+    data, indices = np.empty(len(is_dense), np.float32), np.empty(len(is_dense), matrix.indices.dtype)
+    data[is_dense], data[~is_dense] = dense.ravel(), matrix.data
+    indices[is_dense], indices[~is_dense] = np.tile(matrix.shape[1] + np.arange(width), rows), matrix.indices
+    ends = np.concatenate([[0], np.cumsum(sizes.sum(1))])
+    return make_csr(data, indices, ends, (rows, matrix.shape[1] + width))

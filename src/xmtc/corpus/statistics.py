@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.strings import Strings
+from xmtc.corpus.strings import Strings, digests
 from xmtc.corpus.words import word_counts
-from xmtc.progress import track
 
 CURVE_POINTS = 200
 HISTOGRAM_BINS = 16
@@ -207,12 +205,9 @@ def _rank_frequency(used: NDArray[np.int64]) -> list[tuple[int, int]]:
     return list(zip(ranks.tolist(), falling[ranks - 1].tolist(), strict=True))
 
 
-def _digests(texts: Strings, words: NDArray[np.int64]) -> NDArray[np.bytes_]:
-    """16 bytes for each text that has a word: equal for equal texts, and small enough for millions of documents."""
-    hashed = bytearray()
-    for row in track(np.flatnonzero(words).tolist(), "hashing texts"):
-        hashed += hashlib.blake2b(texts.utf8(row), digest_size=16).digest()
-    return np.frombuffer(bytes(hashed), "S16")
+def _digests(texts: Strings, words: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Of each text that has a word."""
+    return digests(texts[np.flatnonzero(words)])
 
 
 def _part(count: int | None, whole: int | None) -> str:

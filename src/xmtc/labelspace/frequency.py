@@ -39,8 +39,17 @@ class FrequencyClusters:
             raise ValueError("clusters are not of an integer type, or of another shape")
         if not np.array_equal(np.sort(self.order), np.arange(len(self.order))):
             raise ValueError("clusters must have every label once")
-        if len(self.ends) < 2 or np.any(np.diff(self.ends, prepend=0) < 1) or self.ends[-1] != len(self.order):
+        if not len(self.ends) or np.any(np.diff(self.ends, prepend=0) < 1) or self.ends[-1] != len(self.order):
             raise ValueError(f"ends {self.ends.tolist()} do not cut {len(self.order)} labels into a head and tails")
+
+    @classmethod
+    def head_only(cls, counts: Counts) -> FrequencyClusters:
+        """No tails: all labels are in the head, as in a flat layer.
+
+        >>> FrequencyClusters.head_only(np.array([1, 9, 5])).sizes
+        [3]
+        """
+        return cls(_by_frequency(counts), np.array([len(counts)]))
 
     @classmethod
     def by_proportions(cls, counts: Counts, proportions: Sequence[float]) -> FrequencyClusters:

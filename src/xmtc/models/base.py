@@ -278,6 +278,11 @@ class Model(ABC):
         return model
 
     @property
+    def title(self) -> str:
+        """What this model is called in tables and headings."""
+        return self.name
+
+    @property
     def score_kind(self) -> ScoreKind:
         """What this model's scores are."""
         return self.capabilities.score if self.calibration_ is None else ScoreKind.CALIBRATED

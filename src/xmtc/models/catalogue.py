@@ -24,6 +24,10 @@ CATALOGUE = {
     "fasttext": "xmtc.models.fasttext:FastText",
     "c2ae": "xmtc.models.c2ae:C2ae",
     "rank_ae": "xmtc.models.rank_ae:RankAe",
+    "treaderxml": "xmtc.models.treaderxml:TReaderXml",
+    "aplc_xlnet": "xmtc.models.aplc_xlnet:AplcXlNet",
+    "x_transformer": "xmtc.models.x_transformer:XTransformer",
+    "lightxml": "xmtc.models.lightxml:LightXml",
     "blend": "xmtc.models.blend:Blend",
     "auto": "xmtc.models.auto:Auto",
 }

@@ -2,44 +2,56 @@
 
 What it does: tf-idf vectors (or given features, scaled to length 1), the exact `neighbours` nearest training documents
 by cosine, and each votes for its labels with similarity ** power; a label's score is its share of all votes.
-A document without any word known from training has no neighbours, and so no labels.
+A document without any word known from training has no neighbours, and so no labels. Instead of tf-idf the documents can
+be compared by the mean of their word vectors, as in the paper of `treaderxml`, or by an encoder (`search.vectors`).
 
 Cost: training counts words and builds an inverted index; a prediction adds up the index lists of its words; the model
-is the training set's tf-idf matrix.
+is the training set's tf-idf matrix. With word vectors the model is one vector a document, which all are compared with
+up to 100,000 documents; above that those of some cells are (see `xmtc.search.dense`).
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AllowInfNan, Field, PositiveFloat, PositiveInt
 from scipy.sparse import csr_array, vstack
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
-from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
+from xmtc.nn.settings import EncoderSettings, WordSettings
 from xmtc.predictions import Predictions, ScoreKind
-from xmtc.search.sparse import SparseIndex
+from xmtc.search.neighbours import DocumentSearch, SearchSettings, VectorKind
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
 from xmtc.text.tfidf import TfIdf, TfIdfSettings
+
+
+class KnnSearch(SearchSettings):
+    """How the neighbours are found; duplicates of a text are its neighbours too."""
+
+    vectors: VectorKind = "tfidf"
+    same_texts: bool = True
 
 
 class KnnConfig(ModelConfig):
     """How many neighbours vote, how much closeness counts, and how texts become vectors.
 
     The defaults were chosen on validation documents of `tibkat` and `cooking` (`benchmarks/knn.py --validate`): a steep
-    idf, which mutes the words that all documents share, lets the votes be less steep than similarity cubed.
+    idf, which mutes the words that all documents share, lets the votes be less steep than similarity cubed. `words` is
+    for `search.vectors` mean and tfidf_mean, `encoder` for encoder.
     """
 
     neighbours: PositiveInt = 50
     power: Annotated[PositiveFloat, AllowInfNan(False)] = 2.0
+    search: KnnSearch = KnnSearch()
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(idf="plain"))
+    words: WordSettings = WordSettings()
+    encoder: EncoderSettings = EncoderSettings(name="minilm")
 
 
 class NearestNeighbours(Model):
@@ -61,22 +73,27 @@ class NearestNeighbours(Model):
     Config = KnnConfig
     config: KnnConfig
 
-    vectors_: DocumentVectors
-    index_: SparseIndex
+    search_: DocumentSearch
     targets_: Csr
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Word keys and counts while counting, the matrix, and its transpose; all grow with the non-zeros."""
-        return DocumentVectors(self.config.tfidf).memory_needed(corpus)
+        if self.config.search.vectors == "tfidf" or corpus.texts is None:
+            return DocumentVectors(self.config.tfidf).memory_needed(corpus)
+        words = min(self.config.words.max_words, corpus.texts.nbytes // 30 + 1000)
+        return corpus.texts.nbytes + 8 * (len(corpus) + words) * self.config.words.dimensions
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        self.vectors_ = DocumentVectors(self.config.tfidf)
-        self.index_ = SparseIndex.of(self.vectors_.fit_transform(corpus))
+        from xmtc.nn.document_vectors import fit_vectors
+
+        config, search = self.config, self.config.search
+        vectors, matrix = fit_vectors(search.vectors, corpus, config.tfidf, config.words, config.encoder, config.seed)
+        self.search_ = DocumentSearch.of(search, vectors, matrix, corpus.texts, config.seed)
         self.targets_ = corpus.targets
 
     def _partial_fit(self, corpus: Corpus) -> None:
         """Further documents become neighbours; the vocabulary and its weights stay as they were fitted."""
-        self.index_ = self.index_.extended(self._vectors(corpus))
+        self.search_ = self.search_.extended(corpus)
         width = corpus.targets.shape[1]
         old = csr_array(
             (self.targets_.data, self.targets_.indices, self.targets_.indptr), shape=(self.targets_.shape[0], width)
@@ -86,55 +103,46 @@ class NearestNeighbours(Model):
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.kernels.neighbours import vote
 
-        ids, similarities = self.index_.nearest(self._vectors(corpus), self.config.neighbours)
-        labels = self._fitted()
-        top = vote(ids, self._weights(similarities), self.targets_.indptr, self.targets_.indices, len(labels), k)
+        near = self.search_.nearest(corpus, self.config.neighbours)
+        labels, targets = self._fitted(), self.targets_
+        top = vote(near.ids, near.votes(self.config.power), targets.indptr, targets.indices, len(labels), k)
         return Predictions(*top, labels, self.score_kind)
 
     def _explain(self, text: str, label: int) -> Explanation:
-        if self.tfidf_ is None:
+        if isinstance(self.search_.vectors, DocumentVectors) and self.tfidf_ is None:
             raise XmtcError("this knn model was trained on features without words, so no words explain its answers")
         labels = self._fitted()
-        query = self.tfidf_.transform(Strings.of([text]))
-        ids, similarities = self.index_.nearest(query, self.config.neighbours)
-        near = ids[0] >= 0
-        rows, closeness = ids[0][near], similarities[0][near].astype(float)
-        weights = self._weights(closeness[None])[0]
+        found = self.search_.nearest(Corpus.of([text]), self.config.neighbours)
+        near = found.ids[0] >= 0
+        rows, closeness = found.ids[0][near], found.similarities[0][near].astype(float)
+        weights = found.votes(self.config.power)[0][near].astype(float)
         bounds = zip(self.targets_.indptr[rows], self.targets_.indptr[rows + 1], strict=True)
         carries = np.array([label in self.targets_.indices[start:end] for start, end in bounds], bool)
         if not carries.any():
             return Explanation(labels.name(label), 0.0, (), (f"none of {len(rows)} neighbours has this label",))
-        # A vote is its weight / similarity x (sum over shared words): words share it exactly.
-        products = self.index_.shared(query, rows[carries]) @ (weights / closeness)[carries]
-        shares = products / weights.sum()
+        # A vote is its weight / similarity x (sum over words): words share it exactly.
+        words, parts = self.search_.shares(text, rows[carries])
+        shares = parts @ (weights / closeness)[carries] / weights.sum()
         order = np.argsort(-shares)
-        words = tuple((self.tfidf_.terms[int(query.indices[i])], float(shares[i])) for i in order if shares[i] > 0)
+        listed = tuple((words[at], float(shares[at])) for at in order if shares[at] != 0)
         said = f"{int(carries.sum())} of {len(rows)} neighbours have this label; the nearest of them is"
         nearest = f"{said} training document {int(rows[carries][0])} (similarity {closeness[carries][0]:.2f})"
-        return Explanation(labels.name(label), float(weights[carries].sum() / weights.sum()), words, (nearest,))
+        return Explanation(labels.name(label), float(weights[carries].sum() / weights.sum()), listed, (nearest,))
 
     def _save(self, folder: FolderWriter) -> None:
-        folder.matrix("index", self.index_.columns)
+        self.search_.save(folder)
         folder.matrix("targets", self.targets_)
-        folder.arrays("tfidf", self.vectors_.to_arrays())
 
     def _load(self, folder: FolderReader) -> None:
+        from xmtc.nn.document_vectors import load_vectors
+
         self.targets_ = folder.matrix("targets", (None, len(self._fitted())))
-        with folder.building("tfidf"):
-            self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
-        self.index_ = SparseIndex(folder.matrix("index", (self.vectors_.width, self.targets_.shape[0])))
+        config, documents = self.config, self.targets_.shape[0]
+        vectors = load_vectors(folder, config.search.vectors, config.tfidf, config.words, config.encoder)
+        self.search_ = DocumentSearch.load(folder, config.search, vectors, documents)
 
     @property
     def tfidf_(self) -> TfIdf | None:
-        """The fitted tf-idf, unless the model was trained on features."""
-        return self.vectors_.tfidf
-
-    def _weights(self, similarities: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-        """What each neighbour's vote weighs, similarity ** power, relative to the nearest so that it cannot vanish."""
-        nearest = similarities[:, :1].astype(np.float64)
-        relative = np.divide(similarities, nearest, out=np.zeros(similarities.shape), where=nearest > 0)
-        weights: NDArray[np.float32] = (relative**self.config.power).astype(np.float32)
-        return weights
-
-    def _vectors(self, corpus: Corpus) -> Csr:
-        return self.vectors_.transform(corpus)
+        """The fitted tf-idf, unless the model was trained on features or compares means of word vectors."""
+        vectors = self.search_.vectors
+        return vectors.tfidf if isinstance(vectors, DocumentVectors) else None

@@ -23,35 +23,29 @@ memory with the weights that are not pruned.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
-from scipy.sparse import csr_array
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.errors import ConfigError, XmtcError
-from xmtc.kernels import cores, in_threads
 from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed, given_tree
 from xmtc.labelspace.vectors import Representation, label_vectors
 from xmtc.memory import give_back_memory
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.linear import LOSSES, NO_OFFSETS, LinearTree, NodeWeights, ends_of
+from xmtc.search.linear import LinearTree, NodeWeights
+from xmtc.search.linear_training import child_documents, reached_by, train_level, work_of
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 LIST_LENGTH = 100  # of each tree's list before the trees are averaged
 BATCH = 2048
-SMALLEST_TASK = 8  # children; fewer would not be worth preparing the node's documents
-PARTS_A_CORE = 8  # of a level's work, at least, so that no core waits long for the last part of another
-SURE, NEVER = 100.0, -1.0  # scores of an only child, and of a child where nothing was ever seen
 
 
 class ParabelConfig(ModelConfig):
@@ -145,27 +139,13 @@ class Parabel(Model):
             yield tree.spread_over(seen, len(corpus.labels))
 
     def _train(self, tree: LabelTree, features: Csr, targets: Csr, name: str) -> NodeWeights:
-        """The classifiers of all nodes, level by level; the nodes of a level share the cores."""
+        """The classifiers of all nodes, level by level."""
         parts: list[NodeWeights] = []
         reached: Csr | None = None  # nodes x documents that the classifiers above lead to them
-        below = tree.targets(targets)
-        lists = [found.tocsc()[:, level.indices] for level, found in zip(tree.levels, below, strict=True)]
+        lists = child_documents(tree, targets)
         with progress(name, sum(work_of(level, docs) for level, docs in zip(tree.levels, lists, strict=True))) as bar:
             for depth, level in enumerate(tree.levels):
-                tasks = list(tasks_of(level, lists[depth], reached))
-                # The largest first, so that no core is left with one at the end.
-                order = sorted(range(len(tasks)), key=lambda at: -tasks[at].work)
-
-                def train(at: int, tasks: list[Task] = tasks) -> Trained:
-                    trained = self._train_children(features, tasks[at])
-                    bar.advance(tasks[at].planned)
-                    return trained
-
-                trained = dict(zip(order, in_threads(train, order), strict=True))
-                of_nodes: list[list[Trained]] = [[] for _ in range(level.shape[0])]
-                for at, task in enumerate(tasks):
-                    of_nodes[task.node].append(trained[at])
-                parts.append(joined(of_nodes))
+                parts.append(train_level(features, level, lists[depth], reached, self.config, self.config.seed, bar))
                 if self.config.negatives == "matcher" and depth < tree.depth - 1:
                     reached = self._reached(tree, parts, features)
         return NodeWeights.of_levels(parts)
@@ -179,31 +159,7 @@ class Parabel(Model):
             blocks.append(
                 top.search(rows, config.loss, config.beam, min(config.beam, top.tree.labels), config.discount)[0]
             )
-        ids = np.concatenate(blocks)
-        documents, places = np.nonzero(ids >= 0)
-        return csr_array(
-            (np.ones(len(documents), np.float32), (ids[documents, places], documents)),
-            shape=(top.tree.labels, features.shape[0]),
-        )
-
-    def _train_children(self, features: Csr, task: Task) -> Trained:
-        """The classifiers of some children of a node."""
-        from xmtc.kernels.svm import train_node
-
-        biases = np.full(len(task.sizes), SURE if task.only_child else NEVER, np.float32)
-        found = np.flatnonzero(task.sizes) if not task.only_child else np.zeros(0, np.int64)
-        if not len(found):  # nothing to decide, or nothing to learn from
-            return np.zeros(len(biases), np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), biases
-        config = self.config
-        ends, terms, weights, biases[found] = train_node(
-            features.indptr, features.indices, features.data, features.shape[1], task.documents,
-            ends_of(task.sizes[found]), task.positives, NO_OFFSETS, LOSSES.index(config.loss),
-            config.cost, config.tolerance, config.rounds, config.smallest_weight, config.bias,
-            derived_seed(config.seed, task.node, task.first),
-        )  # fmt: skip
-        sizes = np.zeros(len(biases), np.int64)
-        sizes[found] = np.diff(ends)
-        return sizes, terms, weights, biases
+        return reached_by(np.concatenate(blocks), top.tree.labels)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         parts = [
@@ -267,78 +223,3 @@ class Parabel(Model):
 
             folder.check(f"{name}.safetensors", check)
             self.trees_.append(tree)
-
-
-#: (sizes, features, weights, biases): the weights of some children one after the other, sizes[i] of child i
-Trained = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]
-
-
-@dataclass(frozen=True)
-class Task:
-    """Some children of a node, to be trained together on the node's documents."""
-
-    node: int
-    first: int  # which of the node's children
-    documents: NDArray[np.int32]
-    sizes: NDArray[np.int64]  # how many documents each child has
-    positives: NDArray[np.int64]  # which, child after child, as positions in `documents`
-    only_child: bool
-    planned: int  # its part of the work as foreseen before training
-
-    @property
-    def work(self) -> int:
-        """How long it will take, roughly."""
-        return len(self.sizes) * len(self.documents)
-
-
-def work_of(level: Csr, lists: Any) -> int:
-    """How long a level will take, in the unit of `Task.planned`: children x documents, over its nodes."""
-    children = np.diff(level.indptr).astype(np.int64)
-    documents = np.diff(lists.indptr[level.indptr]).astype(np.int64)
-    return int((children * documents).sum())
-
-
-def tasks_of(level: Csr, lists: Any, reached: Csr | None) -> Iterator[Task]:
-    """The work of a level: each node's children, in several parts where a node alone would keep one core busy long.
-
-    Column i of `lists` has the documents of child level.indices[i], `reached` for each node documents that it is also
-    to say no to.
-    """
-    ends = lists.indptr[level.indptr]  # of the nodes' parts of lists.indices
-    share = max(1, work_of(level, lists) // (PARTS_A_CORE * cores()))
-    for node in range(level.shape[0]):
-        children = np.diff(lists.indptr[level.indptr[node] : level.indptr[node + 1] + 1]).astype(np.int64)
-        found = lists.indices[ends[node] : ends[node + 1]]
-        if reached is None:
-            documents, places = np.unique(found, return_inverse=True)
-        else:
-            wrong = reached.indices[reached.indptr[node] : reached.indptr[node + 1]]
-            documents = np.union1d(found, wrong)
-            places = np.searchsorted(documents, found)
-        size = max(SMALLEST_TASK, share // max(1, len(found)))
-        starts = ends_of(children)
-        for first in range(0, max(1, len(children)), size):  # a node without children, too
-            last = min(first + size, len(children))
-            yield Task(
-                node, first, documents.astype(np.int32), children[first:last],
-                places[starts[first] : starts[last]].astype(np.int64), len(children) == 1, (last - first) * len(found),
-            )  # fmt: skip
-
-
-def joined(of_nodes: list[list[Trained]]) -> NodeWeights:
-    """The classifiers of a level's nodes one after the other, each node's turned from children x features around."""
-    from xmtc.kernels.tree import by_feature
-
-    def turned(parts: list[Trained]) -> Any:
-        sizes, features, weights = (np.concatenate([part[at] for part in parts]) for at in range(3))
-        return by_feature(ends_of(sizes), features, weights)
-
-    rows = in_threads(turned, of_nodes)
-    return NodeWeights(
-        ends_of(len(row[0]) for row in rows),
-        np.concatenate([row[0] for row in rows]),
-        ends_of(np.concatenate([np.diff(row[1]) for row in rows])),
-        np.concatenate([row[2] for row in rows]),
-        np.concatenate([row[3] for row in rows]),
-        np.concatenate([part[3] for parts in of_nodes for part in parts]),
-    )

@@ -10,13 +10,13 @@ right label above every wrong one by a `margin` (see `xmtc.nn.ranking_loss`). A 
 
 Where it differs: E's points are standardised over the batch, since otherwise Lh can be made small by making all points
 small; F's are not, so that F can shrink what it cannot know and D is not led astray. E sees a part of the labels and D
-has to find all of them (`denoise`). D also learns from F(x), which is what it reads later (`x_decode`), by
-cross-entropy: the ranking loss looks at the worst label, and from a document, which does not tell all its labels, that
-is always one that nobody could guess. Scores are unbounded (`output="raw"`) or pass a sigmoid, where the margin has the
-paper's meaning. The sum over features is divided by the root of their number, since a mean vanishes for long documents.
-Weights are averaged. Variants of the paper's studies: `attention=False`, `loss="bce"`. With more than 100,000 labels D
-scores, in training, the right labels of the batch and `candidates` others; prediction scores all labels, some documents
-at a time.
+has to find all of them (`denoise`). D also learns from F(x), which is what it reads later (`x_decode`), by cross-
+entropy: the ranking loss looks at the worst label, and from a document, which does not tell all its labels, that is
+often one that nobody could guess. Training adds noise to the features, which does what L2 does for linear models.
+Scores are unbounded (`output="raw"`) or pass a sigmoid, where the margin has the paper's meaning. The sum over features
+is divided by the root of their number, since a mean vanishes for long documents. Weights are averaged. Variants of the
+paper's studies: `attention=False`, `loss="bce"`. With more than 100,000 labels D scores, in training, the right labels
+of the batch and `candidates` others; prediction scores all labels, some documents at a time.
 
 Cost: training a document takes 3 x words x channels^2 / 2 for the attention and 3 x hidden x labels (or candidates),
 twice with `x_decode`; memory grows with (words x channels + 2 x labels x hidden), six numbers for each weight.
@@ -75,8 +75,10 @@ class RankAeConfig(ModelConfig):
     `channels` is the size of a feature's vector (C in the paper), `ratio` the reduction in the channel attention (r),
     `latent` the size of the common space (h), `hidden` that of the layer in E and D. `vectors` is a file of word
     vectors to begin with, or "random". With `refit`, training ends by learning from all documents anew, for as long as
-    was best on those that were held out. `feature_dropout` leaves out features of the documents in training, and
-    `dropout` numbers of their vectors: with few documents the first helps more.
+    was best on those that were held out. `feature_noise` is the size of normal noise that training adds to every
+    feature, present or not, of documents of length 1: what L2 regularisation is to a linear model, and with few
+    documents most of what keeps the network from learning them by heart. `feature_dropout` leaves out features, and
+    `dropout` numbers of a document's vector.
     """
 
     channels: PositiveInt = 100
@@ -94,7 +96,8 @@ class RankAeConfig(ModelConfig):
     standardise: bool = True
     denoise: float = Field(0.1, ge=0, lt=1)
     feature_dropout: float = Field(0.0, ge=0, lt=1)
-    dropout: float = Field(0.3, ge=0, lt=1)
+    feature_noise: NonNegativeFloat = Field(0.02, allow_inf_nan=False)
+    dropout: float = Field(0.1, ge=0, lt=1)
     candidates: PositiveInt = 2048
     vectors: str = RANDOM
     refit: bool = True
@@ -216,7 +219,8 @@ class RankAe(Model):
             loss=config.loss, x_loss=config.x_loss, output=config.output, margin=config.margin,
             normalise=config.normalise,
             balance=config.balance, x_decode=config.x_decode, standardise=config.standardise, denoise=config.denoise,
-            feature_dropout=config.feature_dropout, dropout=config.dropout,
+            feature_dropout=config.feature_dropout,
+            feature_noise=config.feature_noise, dropout=config.dropout,
             candidates=config.candidates if labels > MANY_LABELS else None,
         )  # fmt: skip
 

@@ -11,13 +11,15 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 EPSILON = 1e-8
+PIECE = 1 << 17  # numbers
 
 
 class RowAdam(Optimizer):
     """Adam for dense and for sparse gradients (as AttentionXML's own code has it).
 
     Of a sparse gradient only the rows that it has are updated, their moments too; the bias correction counts all steps.
-    The moments start as untouched zero pages: rows that never occur take no memory.
+    The moments start as untouched zero pages: rows that never occur take no memory. `shrinking` is the weight decay of
+    AdamW, for dense gradients of matrices alone.
 
     >>> weight = torch.nn.Parameter(torch.zeros(2, 1))
     >>> optimiser = RowAdam([weight], learning_rate=0.1)
@@ -32,8 +34,9 @@ class RowAdam(Optimizer):
         weights: Iterable[Tensor] | Iterable[dict[str, Any]],
         learning_rate: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
+        shrinking: float = 0.0,
     ) -> None:
-        super().__init__(weights, {"lr": learning_rate, "betas": betas})
+        super().__init__(weights, {"lr": learning_rate, "betas": betas, "shrinking": shrinking})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
@@ -46,6 +49,8 @@ class RowAdam(Optimizer):
                     state = self._state(weight)
                     state["step"] += 1
                     size = group["lr"] * math.sqrt(1 - second ** state["step"]) / (1 - first ** state["step"])
+                    if group["shrinking"] and weight.dim() > 1 and not weight.grad.is_sparse:
+                        weight.mul_(1 - group["lr"] * group["shrinking"])
                     update = self._rows if weight.grad.is_sparse else self._whole
                     update(weight, weight.grad, state["mean"], state["square"], size, first, second)
         return loss
@@ -60,9 +65,13 @@ class RowAdam(Optimizer):
     def _whole(
         weight: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, size: float, first: float, second: float
     ) -> None:
-        mean.lerp_(gradient, 1 - first)
-        square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        weight.addcdiv_(mean, square.sqrt().add_(EPSILON), value=-size)
+        # Piece by piece, each of which stays in the processor's cache from one operation to the next.
+        whole = (weight, gradient.contiguous(), mean, square)
+        pieces = (part.view(-1).split(PIECE) for part in whole)  # type: ignore[no-untyped-call]
+        for w, g, m, s in zip(*pieces, strict=True):
+            m.lerp_(g, 1 - first)
+            s.mul_(second).addcmul_(g, g, value=1 - second)
+            w.addcdiv_(m, s.sqrt().add_(EPSILON), value=-size)
 
     @staticmethod
     def _rows(

@@ -16,6 +16,7 @@ has no empty rows to leave out; but a tail that no document of a batch needs has
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,9 @@ class AdaptiveClusters(nn.Module):
         self.clusters = clusters
         head, *tails = clusters.sizes
         self.head = nn.Linear(width, head, bias=False)
-        self.root = nn.Linear(width, len(tails), bias=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # says that without tails there is nothing to draw
+            self.root = nn.Linear(width, len(tails), bias=False)
         widths = tail_widths(width, len(tails), decay)
         self.tails = nn.ModuleList(Tail(width, own, size) for own, size in zip(widths, tails, strict=True))
         for layer in self.modules():

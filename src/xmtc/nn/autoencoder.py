@@ -76,9 +76,14 @@ class AutoEncoder(nn.Module):
         """Scores of all labels, (documents, labels)."""
         return self.decode(self.place(bags))
 
-    def place(self, bags: Bags, dropout: float = 0.0, draws: np.random.Generator | None = None) -> Tensor:
+    def place(
+        self, bags: Bags, dropout: float = 0.0, noise: float = 0.0, draws: np.random.Generator | None = None
+    ) -> Tensor:
         """F: (documents, latent)."""
-        latent: Tensor = self.to_latent(dropped(self.attention(bags), dropout, draws))
+        documents = self.attention(bags)
+        if noise and draws is not None:
+            documents = documents + self.attention.noise(len(documents), noise, draws)
+        latent: Tensor = self.to_latent(dropped(documents, dropout, draws))
         return latent
 
     def encode(self, labels: Tensor, offsets: Tensor) -> Tensor:
@@ -110,6 +115,7 @@ class Objective:
     standardise: bool
     denoise: float
     feature_dropout: float
+    feature_noise: float
     dropout: float
     candidates: int | None  # labels drawn as wrong ones beside the right ones of a batch; None: all labels
 
@@ -149,7 +155,7 @@ class AutoEncoderLearner:
         right = take_rows(self.train.targets, documents)
         rows = np.repeat(np.arange(len(documents)), np.diff(right.indptr))
         bags = Bags.of(self.train.features, documents).some(wanted.feature_dropout, draws)
-        points = self.network.place(bags, wanted.dropout, draws)
+        points = self.network.place(bags, wanted.dropout, wanted.feature_noise, draws)
         # The encoder sees some of the right labels only, and the decoder is to find all: else it learns to copy.
         seen = draws.random(len(rows)) >= wanted.denoise
         offsets = np.searchsorted(rows[seen], np.arange(len(documents)))

@@ -50,6 +50,38 @@ class WeightAverage:
             self.mean[name], weight.data = weight.data, mean
 
 
+class FixedClip:
+    """Cut gradients to a norm, that of all of them together.
+
+    >>> gradient = torch.tensor([30.0, 40.0])
+    >>> FixedClip(1.0)([gradient]), [round(value, 2) for value in gradient.tolist()]
+    (50.0, [0.6, 0.8])
+    """
+
+    caps: Sequence[float] = ()  # nothing to remember
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+
+    def __call__(self, gradients: Sequence[Tensor]) -> float:
+        """Scale the gradients in place if they are too large; returns their norm before."""
+        norm = norm_of(gradients)
+        if norm > self.limit:
+            for gradient in gradients:
+                gradient.mul_(self.limit / norm)
+        return norm
+
+
+def norm_of(gradients: Sequence[Tensor]) -> float:
+    """The norm of gradients, some of them sparse, together.
+
+    >>> norm_of([torch.tensor([3.0]), torch.tensor([4.0])])
+    5.0
+    """
+    values = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
+    return float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(value) for value in values])))
+
+
 class MovingClip:
     """Clip gradients at `factor` times the largest of the last norms; each norm counts as at most 1.
 
@@ -65,8 +97,7 @@ class MovingClip:
 
     def __call__(self, gradients: Sequence[Tensor]) -> float:
         """Scale the gradients in place where they are too large; returns their norm before."""
-        values = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
-        norm = float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(value) for value in values])))
+        norm = norm_of(gradients)
         largest = max(self.caps)
         if norm > self.factor * largest:
             for gradient in gradients:

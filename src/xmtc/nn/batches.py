@@ -1,4 +1,4 @@
-"""Batches of documents of about the same length, right-padded."""
+"""Batches of documents of about the same length, padded."""
 
 from __future__ import annotations
 
@@ -38,15 +38,33 @@ def by_length(lengths: Ints, batch: int) -> list[Ints]:
     return [order[at : at + batch] for at in range(0, len(order), batch)]
 
 
-def padded(tokens: TokenStore, documents: Ints) -> tuple[Tensor, Tensor]:
-    """(ids, lengths) of some documents: ids are (documents, longest), 0 after the end.
+def by_tokens(lengths: Ints, most: int) -> list[Ints]:
+    """All documents in batches of similar length and at most `most` tokens with padding, the longest first.
+
+    >>> [part.tolist() for part in by_tokens(np.array([3, 9, 1, 8, 2]), 9)]
+    [[1], [3], [0, 4, 2]]
+    """
+    order = np.argsort(-lengths, kind="stable")
+    batches, at = [], 0
+    while at < len(order):
+        size = max(1, most // max(1, int(lengths[order[at]])))
+        batches.append(order[at : at + size])
+        at += size
+    return batches
+
+
+def padded(tokens: TokenStore, documents: Ints, padding: int = 0, left: bool = False) -> tuple[Tensor, Tensor]:
+    """(ids, lengths) of some documents: ids are (documents, longest), `padding` after the end or, `left`, before it.
 
     >>> ids, lengths = padded(TokenStore.of([[5, 6], [7]]), np.array([1, 0]))
     >>> ids.tolist(), lengths.tolist()
     ([[7, 0], [5, 6]], [1, 2])
+    >>> padded(TokenStore.of([[5, 6], [7]]), np.array([1, 0]), padding=3, left=True)[0].tolist()
+    [[3, 7], [5, 6]]
     """
-    starts, lengths = tokens.offsets[documents], tokens.lengths[documents]
-    steps = np.arange(lengths.max(initial=1))
-    inside = steps < lengths[:, None]
-    ids = np.where(inside, tokens.ids[np.where(inside, starts[:, None] + steps, 0)], 0)
+    starts, lengths = tokens.offsets[documents][:, None], tokens.lengths[documents]
+    longest = lengths.max(initial=1)
+    steps = np.arange(longest) - (longest - lengths[:, None] if left else 0)
+    inside = (steps >= 0) & (steps < lengths[:, None])
+    ids = np.where(inside, tokens.ids[np.where(inside, starts + steps, 0)], padding)
     return torch.from_numpy(ids.astype(np.int64)), torch.from_numpy(lengths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,8 @@ from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batches import Ints
 from xmtc.nn.layers import as_tensor, dropped
+
+NOISY_FEATURES = 2048  # features that get noise in a batch
 
 
 @dataclass(frozen=True)
@@ -76,11 +79,24 @@ class DualAttention(nn.Module):
 
     def forward(self, bags: Bags) -> Tensor:
         """(documents, channels); zero for a document without features."""
-        weighed: Tensor = self.features(bags.features) * bags.values[:, None]  # (entries, channels)
-        if self.excitation is not None:
-            weighed = weighed * self.excitation(weighed)
+        weighed = self.attended(self.features(bags.features) * bags.values[:, None])  # (entries, channels)
         sums = weighed.new_zeros(len(bags.lengths), weighed.shape[1]).index_add(0, bags.rows, weighed)
         return sums * bags.lengths.clamp(min=1).rsqrt()[:, None]
+
+    def noise(self, documents: int, size: float, draws: np.random.Generator) -> Tensor:
+        """What this much normal noise on every feature, present or not, does to the vectors: (documents, channels).
+
+        Documents have length 1 in the space of features. Of many features some are drawn, with as much more noise.
+        """
+        features = len(self.features.weight)
+        some = min(features, NOISY_FEATURES)
+        chosen = as_tensor(np.sort(draws.choice(features, some, replace=False)))
+        drawn = as_tensor(draws.standard_normal((documents, some), np.float32) * (size * math.sqrt(features / some)))
+        return drawn @ self.attended(self.features(chosen))
+
+    def attended(self, weighed: Tensor) -> Tensor:
+        """Channel attention, (entries, channels)."""
+        return weighed if self.excitation is None else weighed * self.excitation(weighed)
 
     def channels(self, bags: Bags) -> Tensor:
         """How much each channel of each feature counts, (entries, channels), between 0 and 1."""

@@ -126,6 +126,23 @@ def ndcg(found: NDArray[np.int32], targets: Csr) -> float:
     return float(((right * gains).sum(1) / ideal)[counts > 0].mean())
 
 
+def which_right(targets: Csr, chosen: Ints) -> NDArray[np.bool_]:
+    """Whether each of the labels `chosen` for documents, (documents, any number), is one of the document's own.
+
+    >>> from xmtc.corpus.sparse import make_csr
+    >>> right = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1, 1]), (2, 9))
+    >>> which_right(right, np.array([[3, 7], [7, 7]])).tolist()
+    [[False, True], [False, False]]
+    """
+    documents, total = targets.shape
+    codes = np.repeat(np.arange(documents), np.diff(targets.indptr)) * total + targets.indices
+    wanted = np.arange(documents)[:, None] * total + chosen
+    if not len(codes):
+        return np.zeros(wanted.shape, np.bool_)
+    found: NDArray[np.bool_] = codes[np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)] == wanted
+    return found
+
+
 class LevelLearner:
     """A level's network, the documents it learns from and those it is judged by; see `xmtc.nn.task.Learner`.
 
@@ -163,12 +180,7 @@ class LevelLearner:
         each = np.bincount(rows, sizes, minlength=len(documents)).astype(np.int64)
         chosen = rng.integers(0, total, (len(documents), width))
         chosen[np.arange(width) < each[:, None]] = children
-        right = take_rows(self.train.targets, documents)
-        codes = np.repeat(np.arange(len(documents)), np.diff(right.indptr)) * total + right.indices
-        wanted = np.arange(len(documents))[:, None] * total + chosen
-        places = np.searchsorted(codes, wanted)
-        hit = codes[np.minimum(places, max(0, len(codes) - 1))] == wanted if len(codes) else np.zeros(wanted.shape)
-        return chosen, hit.astype(np.float32)
+        return chosen, which_right(take_rows(self.train.targets, documents), chosen).astype(np.float32)
 
     def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
         """Binary cross-entropy, the mean over all documents and labels (or candidates)."""

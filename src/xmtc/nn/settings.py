@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
@@ -32,6 +33,41 @@ class WordSettings(BaseModel):
     dropout: float = Field(0.2, ge=0, lt=1)
 
 
+class EncoderSettings(BaseModel):
+    """A pretrained transformer that makes a vector of a text.
+
+    `name` is a folder with its files, a name of the Hugging Face hub, or "minilm" (from the extra of this name).
+    `pooling` says which tokens make the document's vector: the "first", the "last" or the "mean" of all; "auto" is the
+    last for XLNet, the mean for encoders that were trained with it (their folder says so), and the first for others.
+    The embeddings and the lowest `frozen_layers` are not trained; what comes out of them is computed once and kept.
+    `checkpointing` computes layers a second time instead of keeping what they found: half the speed, far less memory.
+    `precision` "auto" is bfloat16 where the processor computes with it, single elsewhere.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    name: str = Field("xlnet/xlnet-base-cased", min_length=1)
+    max_tokens: PositiveInt = 128
+    pooling: Literal["auto", "first", "last", "mean"] = "auto"
+    frozen_layers: Annotated[int, Field(ge=0)] = 0
+    checkpointing: bool = False
+    precision: Literal["auto", "single", "bfloat16"] = "auto"
+
+    @property
+    def title(self) -> str:
+        """What the encoder is called in tables.
+
+        >>> EncoderSettings(name="minilm").title, EncoderSettings(name="xlnet/xlnet-base-cased").title
+        ('MiniLM', 'xlnet-base-cased')
+        """
+        return "MiniLM" if self.name == "minilm" else Path(self.name).name
+
+    @property
+    def is_common(self) -> bool:
+        """Whether it is one of the three that papers have: BERT, RoBERTa, XLNet."""
+        return self.title.lower().startswith(("bert-", "roberta-", "xlnet-"))
+
+
 class TrainingSettings(BaseModel):
     """How a network is trained. Lists have an entry for each level of a tree; the last one holds for all below.
 
@@ -39,8 +75,9 @@ class TrainingSettings(BaseModel):
     seldom that they may need larger steps (null: the same as `learning_rate`, as in the papers).
 
     Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and
-    training ends after more than `patience` evaluations without a better one. From epoch `average_from` on (0 is the
-    first; null: never) the mean of the weights at these moments is judged and kept: stochastic weight averaging.
+    training ends after more than `patience` evaluations without a better one. With `decay` the learning rates are first
+    multiplied by it at such a moment, `decays` times, and training ends at the next. From epoch `average_from` on (0 is
+    the first; null: never) the mean of the weights at these moments is judged and kept: stochastic weight averaging.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
@@ -54,6 +91,8 @@ class TrainingSettings(BaseModel):
     clip: PositiveFloat | None = 5.0
     evaluate_every: PositiveInt = 250
     patience: PositiveInt = 50
+    decay: Annotated[float, Field(gt=0, lt=1)] | None = None
+    decays: PositiveInt = 3
     valid_documents: Annotated[int, Field(ge=0)] = 500
     processes: PositiveInt = 1
 
@@ -66,3 +105,65 @@ class TrainingSettings(BaseModel):
         each = {key: getattr(self, key) for key in ("epochs", "average_from")}
         chosen = {key: value[min(level, len(value) - 1)] for key, value in each.items() if isinstance(value, tuple)}
         return self.model_copy(update=chosen)
+
+    def rate_of(self, name: str, of_rows: bool) -> float:
+        """The learning rate of a weight, by its name in the network and whether a batch may touch few of its rows."""
+        return self.row_learning_rate or self.learning_rate if of_rows else self.learning_rate
+
+    def share_at(self, step: int, steps: int) -> float:
+        """The share of the learning rates with which a step of so many is made; here they stay as they are."""
+        return 1.0
+
+    @property
+    def largest_norm(self) -> float | None:
+        """What the norm of all gradients together is cut to."""
+        return None
+
+    @property
+    def shrinking(self) -> float:
+        """Weight decay: times the learning rate, the share that matrices lose in a step."""
+        return 0.0
+
+
+class TransformerTraining(TrainingSettings):
+    """How a network on a pretrained encoder is trained: AdamW, with a learning rate of its own for the encoder.
+
+    Rates are slanted triangles: they rise for the share `warm_up` of all steps, and fall to 0 at the end; steps are
+    counted as if all `epochs` were done. Gradients are cut to the norm `clip_norm`. `weight_decay` is for matrices, not
+    for biases and normalisation.
+    """
+
+    epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 8
+    batch: PositiveInt = 32
+    learning_rate: PositiveFloat = 2e-3
+    encoder_learning_rate: PositiveFloat = 5e-5
+    warm_up: float = Field(0.0, ge=0, lt=1)
+    weight_decay: float = Field(0.0, ge=0, lt=1)
+    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
+    clip: PositiveFloat | None = None
+    clip_norm: PositiveFloat | None = 1.0
+    patience: PositiveInt = 10
+    valid_documents: Annotated[int, Field(ge=0)] = 1000
+
+    def rate_of(self, name: str, of_rows: bool) -> float:
+        """The learning rate of a weight; the encoder is the network's `encoder`."""
+        return self.encoder_learning_rate if name.startswith("encoder.") else super().rate_of(name, of_rows)
+
+    def share_at(self, step: int, steps: int) -> float:
+        """Rising, then falling; the first step is number 0.
+
+        >>> [TransformerTraining(warm_up=0.5).share_at(step, 4) for step in range(4)]
+        [0.0, 0.5, 1.0, 0.5]
+        """
+        top = self.warm_up * steps
+        return step / top if step < top else (steps - step) / (steps - top)
+
+    @property
+    def largest_norm(self) -> float | None:
+        """What the norm of all gradients together is cut to."""
+        return self.clip_norm
+
+    @property
+    def shrinking(self) -> float:
+        """Weight decay."""
+        return self.weight_decay

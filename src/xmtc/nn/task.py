@@ -24,7 +24,7 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.errors import XmtcError
 from xmtc.labelspace.tree import derived_seed
 from xmtc.nn.adam import RowAdam
-from xmtc.nn.averaging import MovingClip, WeightAverage
+from xmtc.nn.averaging import FixedClip, MovingClip, WeightAverage
 from xmtc.nn.batches import Ints, bucketed
 from xmtc.nn.layers import chance
 from xmtc.nn.settings import TrainingSettings
@@ -35,6 +35,7 @@ from xmtc.time_limit import end_of_training
 Arrays = dict[str, NDArray[Any]]
 LOGGED_EVERY = 10  # steps
 STEPS = "steps to the best weights"  # a name beside those of weights in what a run leaves
+DECAYS = "times the learning rates were lowered"  # another
 SMALLEST_PART = 500  # tokens; handing less to another thread takes longer than doing it
 
 
@@ -87,18 +88,21 @@ class Task(LightningModule):
         self.network = learner.network
         kinds = nn.Embedding | nn.EmbeddingBag
         tables = {part.weight for part in self.network.modules() if isinstance(part, kinds) and part.sparse}
-        learned = [weight for weight in self.network.parameters() if weight.requires_grad]
-        rates = (settings.learning_rate, settings.row_learning_rate or settings.learning_rate)
-        groups = [
-            {"params": [weight for weight in learned if (weight in tables) is is_table], "lr": rate}
-            for is_table, rate in zip((False, True), rates, strict=True)
-        ]
-        self.optimiser = RowAdam([group for group in groups if group["params"]], settings.learning_rate)
-        self.clip = MovingClip(settings.clip) if settings.clip is not None else None
+        by_rate: dict[float, list[nn.Parameter]] = {}
+        for name, weight in self.weights.items():
+            by_rate.setdefault(settings.rate_of(name, weight in tables), []).append(weight)
+        self.rates = list(by_rate)
+        groups = [{"params": weights, "lr": rate} for rate, weights in by_rate.items()]
+        self.optimiser = RowAdam(groups, settings.learning_rate, shrinking=settings.shrinking)
+        self.clip: FixedClip | MovingClip | None = None
+        if settings.largest_norm is not None:
+            self.clip = FixedClip(settings.largest_norm)
+        elif settings.clip is not None:
+            self.clip = MovingClip(settings.clip)
         self.average: WeightAverage | None = None
         self.best: dict[str, Tensor] | None = None
         self.best_quality = -math.inf
-        self.steps = self.first_epoch = self.without_gain = self.judged_at = self.best_at = 0
+        self.steps = self.first_epoch = self.without_gain = self.judged_at = self.best_at = self.decays = 0
         self.until = end_of_training()
         self._resources = ExitStack()
         self._cores = Cores(None, 1)
@@ -110,7 +114,12 @@ class Task(LightningModule):
         return -(-len(self.learner.lengths) // self.settings.batch)
 
     @property
-    def weights(self) -> dict[str, Tensor]:
+    def all_steps(self) -> int:
+        """Steps of the optimiser if no epoch is left out."""
+        return int(self.settings.epochs) * -(-self.steps_an_epoch // self.settings.accumulate)  # type: ignore[arg-type]
+
+    @property
+    def weights(self) -> dict[str, nn.Parameter]:
         """What is learned, by name."""
         return {name: weight for name, weight in self.network.named_parameters() if weight.requires_grad}
 
@@ -188,16 +197,17 @@ class Task(LightningModule):
         count = min(self._cores.count, len(batch), max(1, int(self.learner.lengths[batch].sum()) // SMALLEST_PART))
         parts = [batch[at::count] for at in range(count)]
 
-        def work(at: int) -> tuple[float, tuple[Tensor, ...]]:
+        def work(at: int) -> tuple[float, tuple[Tensor | None, ...]]:
             loss = self.learner.loss(parts[at], chance(seeds[at]))
             loss = loss * (len(parts[at]) / len(batch))
-            return loss.item(), torch.autograd.grad(loss * share, weights)
+            return loss.item(), torch.autograd.grad(loss * share, weights, allow_unused=True)
 
         total = 0.0
         for loss, gradients in self._cores.map(work, range(count)) if count > 1 else map(work, range(1)):
             total += loss
             for weight, gradient in zip(weights, gradients, strict=True):
-                weight.grad = gradient if weight.grad is None else weight.grad + gradient
+                if gradient is not None:  # a part of the network may have had nothing to do
+                    weight.grad = gradient if weight.grad is None else weight.grad + gradient
         return total
 
     def _step(self, loss: float) -> None:
@@ -205,6 +215,9 @@ class Task(LightningModule):
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.coalesce()
         norm = self.clip([w.grad for w in self.weights.values() if w.grad is not None]) if self.clip else math.nan
+        share = self.settings.share_at(self.steps, self.all_steps) * (self.settings.decay or 1.0) ** self.decays
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = rate * share
         optimiser = self.optimizers()
         optimiser.step()  # type: ignore[union-attr]
         optimiser.zero_grad(set_to_none=True)  # type: ignore[union-attr]
@@ -240,7 +253,11 @@ class Task(LightningModule):
             else:
                 self.without_gain += 1
         if self.without_gain > self.settings.patience:
-            self.trainer.should_stop = True
+            if self.settings.decay is None or self.decays == self.settings.decays:
+                self.trainer.should_stop = True
+            else:
+                self.without_gain = 0
+                self.decays += 1
 
     def on_train_epoch_end(self) -> None:
         """Keep everything that is needed to go on from here."""
@@ -264,7 +281,7 @@ class Task(LightningModule):
 
     def state(self, epochs_done: int) -> Arrays:
         """Everything that changes during training, as arrays."""
-        groups: dict[str, dict[str, Tensor]] = {"weight": self.weights}
+        groups: dict[str, Mapping[str, Tensor]] = {"weight": self.weights}
         if self.average is not None:
             groups["average"] = self.average.mean
         if self.best is not None:
@@ -276,7 +293,7 @@ class Task(LightningModule):
         averaged = self.average.count if self.average is not None else 0
         numbers = [epochs_done, self.steps, self.without_gain, self.judged_at, averaged]
         steps = [state.get("step", 0) for state in moments.values()]
-        arrays[STEPS] = np.array([self.best_at])
+        arrays[STEPS], arrays[DECAYS] = np.array([self.best_at]), np.array([self.decays])
         arrays["numbers"], arrays["steps"] = np.array(numbers, np.int64), np.array(steps, np.int64)
         arrays["quality"] = np.array([self.best_quality, *(self.clip.caps if self.clip else ())], np.float64)
         return arrays
@@ -290,6 +307,7 @@ class Task(LightningModule):
 
         self.first_epoch, self.steps, self.without_gain, self.judged_at, count = map(int, arrays["numbers"])
         self.best_at = _steps_in(arrays)
+        self.decays = int(arrays[DECAYS][0]) if DECAYS in arrays else 0
         means, squares = group("mean"), group("square")
         with torch.no_grad():
             for (name, weight), step in zip(self.weights.items(), arrays["steps"], strict=True):
@@ -300,7 +318,7 @@ class Task(LightningModule):
             self.average = WeightAverage(group("average"), count)
         self.best = group("best") or None
         self.best_quality = float(arrays["quality"][0])
-        if self.clip is not None:
+        if isinstance(self.clip, MovingClip):
             self.clip = MovingClip(self.clip.factor, arrays["quality"][1:].tolist())
 
 
@@ -337,13 +355,15 @@ def _fit(task: Task) -> None:
     settings = task.settings
     several = settings.processes > 1
     folder = task.checkpoints.log_folder
+    # A process may have had no document that needs some part of the network.
+    exchange = DDPStrategy(process_group_backend="gloo", start_method="spawn", find_unused_parameters=True)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)  # it would greet with the machine's hardware
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about workers and devices that we chose on purpose
         trainer = Trainer(
             accelerator="cpu",
             devices=settings.processes,
-            strategy=DDPStrategy(process_group_backend="gloo", start_method="spawn") if several else "auto",
+            strategy=exchange if several else "auto",
             max_epochs=int(settings.epochs) - task.first_epoch,  # type: ignore[arg-type]
             logger=TensorBoardLogger(folder, name=task.run_name, version="") if folder is not None else False,
             enable_checkpointing=False,

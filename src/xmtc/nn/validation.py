@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.sparse import with_columns
+from xmtc.corpus.strings import Strings
 from xmtc.labelspace.tree import derived_seed
 from xmtc.nn.batches import Ints
 from xmtc.nn.levels import Documents
 from xmtc.nn.settings import TrainingSettings, WordSettings
 from xmtc.nn.words import words_of
 from xmtc.text.tokenizer import WordTokenizer
+from xmtc.text.tokens import TokenStore
 
 FEWEST = 10  # with fewer documents a choice would be chance
 
@@ -49,7 +53,19 @@ def prepared(
     """
     assert corpus.texts is not None
     tokenizer, tokens, table = words_of(words, corpus.texts, seed)
-    rows, held_out = validation_rows(len(corpus), valid, training.valid_documents, seed)
+
+    def encode(texts: Strings) -> TokenStore:
+        return tokenizer.encode(texts, words.max_tokens)
+
+    return tokenizer, table, *parted(corpus, valid, tokens, encode, training.valid_documents, seed)
+
+
+def parted(
+    corpus: Corpus, valid: Corpus | None, tokens: TokenStore, encode: Callable[[Strings], TokenStore], most: int,
+    seed: int,
+) -> tuple[Documents, Documents]:  # fmt: skip
+    """(documents to learn from, documents to check with), of a corpus that has these tokens; see `validation_rows`."""
+    rows, held_out = validation_rows(len(corpus), valid, most, seed)
     if valid is None:
         checked = Documents(tokens.take(held_out), take_rows(corpus.targets, held_out))
     else:
@@ -57,5 +73,5 @@ def prepared(
         assert texts is not None
         # Labels that only these documents have come after all others, and cannot be found.
         targets = with_columns(take_rows(valid.targets, held_out), len(corpus.labels))
-        checked = Documents(tokenizer.encode(texts, words.max_tokens), targets)
-    return tokenizer, table, Documents(tokens.take(rows), take_rows(corpus.targets, rows)), checked
+        checked = Documents(encode(texts), targets)
+    return Documents(tokens.take(rows), take_rows(corpus.targets, rows)), checked

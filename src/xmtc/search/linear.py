@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.labels import Csr
 from xmtc.labelspace.tree import LabelTree
-from xmtc.search.beam import beam_search
+from xmtc.search.beam import LevelScorer, beam_search
 
 LOSSES = ("squared_hinge", "logistic")
 NO_OFFSETS = np.zeros((0, 0), np.float32)  # for classifiers that are trained from nothing
@@ -33,6 +33,13 @@ class NodeWeights(NamedTuple):
     children: NDArray[np.int32]
     weights: NDArray[np.float32]
     biases: NDArray[np.float32]
+
+    @classmethod
+    def nothing(cls, nodes: int, children: int) -> NodeWeights:
+        """No classifiers: for a level whose children something else scores."""
+        none, ends = np.zeros(0, np.int32), np.zeros(1, np.int64)
+        weights = np.zeros(0, np.float32)
+        return cls(np.zeros(nodes + 1, np.int64), none, ends, none, weights, np.zeros(children, np.float32))
 
     @classmethod
     def of_levels(cls, levels: list[NodeWeights]) -> NodeWeights:
@@ -85,17 +92,19 @@ class LinearTree:
         """(label ids, log-probabilities) of the k best labels of each document, as `beam_search` gives them."""
         from xmtc.kernels.tree import follow_beam
 
-        kind = LOSSES.index(loss)
         if vectors.shape[0] > FEW_DOCUMENTS:
-            return beam_search(self.tree, self._scorer(vectors, kind), vectors.shape[0], beam, k, discount)
+            return beam_search(self.tree, self.scorer(vectors, loss), vectors.shape[0], beam, k, discount)
         found: tuple[NDArray[np.int32], NDArray[np.float32]] = follow_beam(
             vectors.indptr, vectors.indices, vectors.data, *self.weights, self.level_starts, self.child_starts,
-            self.child_ids, kind, beam, k, discount,
+            self.child_ids, LOSSES.index(loss), beam, k, discount,
         )  # fmt: skip
         return found
 
-    def _scorer(self, vectors: Csr, loss: int) -> Any:
+    def scorer(self, vectors: Csr, loss: str) -> LevelScorer:
+        """What `beam_search` asks for the log-probabilities of children of nodes, for these documents."""
         from xmtc.kernels.tree import score_children
+
+        kind = LOSSES.index(loss)
 
         def score(depth: int, documents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
             order = np.argsort(nodes, kind="stable")  # a node's weights are then read once for all its documents
@@ -103,7 +112,7 @@ class LinearTree:
             starts = np.cumsum(sizes) - sizes
             return score_children(
                 vectors.indptr, vectors.indices, vectors.data, self.width, *self.weights, self.child_starts,
-                documents[order], nodes[order] + self.level_starts[depth], starts[order], int(sizes.sum()), loss,
+                documents[order], nodes[order] + self.level_starts[depth], starts[order], int(sizes.sum()), kind,
             )  # fmt: skip
 
         return score

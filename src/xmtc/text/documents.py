@@ -12,6 +12,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import unit_rows, with_columns
 from xmtc.errors import XmtcError
+from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.tfidf import LETTERS_A_WORD, TfIdf, TfIdfSettings
 
 
@@ -71,6 +72,16 @@ class DocumentVectors:
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes for fitting: word keys and counts, and the matrix; all grow with its non-zeros."""
         return (16 if corpus.texts is None else 40) * self.terms_of(corpus)
+
+    def save(self, folder: FolderWriter) -> None:
+        """Write the fitted state."""
+        folder.arrays("tfidf", self.to_arrays())
+
+    @classmethod
+    def load(cls, folder: FolderReader, settings: TfIdfSettings) -> DocumentVectors:
+        """The inverse of `save`."""
+        with folder.building("tfidf"):
+            return cls.from_arrays(settings, folder.arrays("tfidf"))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The fitted state, for storage."""

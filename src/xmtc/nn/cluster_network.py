@@ -1,0 +1,97 @@
+"""APLC-XLNet's network: a pretrained encoder, a hidden layer, adaptive label clusters; and what it learns from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from xmtc.corpus.corpus import take_rows
+from xmtc.corpus.labels import Csr
+from xmtc.labelspace.frequency import FrequencyClusters
+from xmtc.nn.adaptive_clusters import START_DEVIATION, AdaptiveClusters
+from xmtc.nn.batches import Ints
+from xmtc.nn.encoder import Encoder, EncoderTexts, batches_of
+from xmtc.nn.layers import dropped
+from xmtc.nn.levels import JUDGED_AT, ndcg
+from xmtc.nn.threads import Cores
+from xmtc.progress import progress
+
+
+class ClusterNetwork(nn.Module):
+    """The call gives the hidden states (documents, hidden) of which `output` makes a loss or the best labels."""
+
+    def __init__(
+        self, encoder: Encoder, clusters: FrequencyClusters, hidden: int | None, decay: float, dropout: float
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.hidden = nn.Linear(encoder.width, hidden or encoder.width)
+        self.output = AdaptiveClusters(clusters, self.hidden.out_features, decay)
+        self.dropout = dropout
+        nn.init.normal_(self.hidden.weight, std=START_DEVIATION)
+        nn.init.zeros_(self.hidden.bias)
+
+    @classmethod
+    def made(
+        cls, encoder: Encoder, clusters: FrequencyClusters, *, hidden: int | None, decay: float, dropout: float,
+        seed: int,
+    ) -> ClusterNetwork:  # fmt: skip
+        """A new network on an encoder; the same for the same seed."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return cls(encoder, clusters, hidden, decay, dropout)
+
+    def forward(self, texts: EncoderTexts, documents: Ints, draws: np.random.Generator | None = None) -> Tensor:
+        """Hidden states (documents, hidden)."""
+        return dropped(torch.tanh(self.hidden(self.encoder(texts, documents, draws))), self.dropout, draws)
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Documents as the encoder reads them, and which labels they have."""
+
+    texts: EncoderTexts
+    targets: Csr
+
+
+class ClusterLearner:
+    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.task.Learner`."""
+
+    def __init__(self, network: ClusterNetwork, train: LabelledTexts, valid: LabelledTexts) -> None:
+        self.network, self.train, self.valid = network, train, valid
+        self.lengths: Ints = train.texts.lengths
+
+    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+        """The mean over the documents."""
+        hidden = self.network(self.train.texts, documents, draws)
+        loss: Tensor = self.network.output(hidden, take_rows(self.train.targets, documents))
+        return loss
+
+    def quality(self, cores: Cores) -> float | None:
+        """nDCG@5 of the labels found for the validation documents."""
+        if not self.valid.targets.nnz:
+            return None
+        return ndcg(best_labels(self.network, self.valid.texts, JUDGED_AT, cores, "checking")[0], self.valid.targets)
+
+
+def best_labels(
+    network: ClusterNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging"
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """(labels, probabilities) of the k best labels of each document, best first; -1 and 0 for "no more"."""
+    documents = len(texts.tokens)
+    ids, scores = np.full((documents, k), -1, np.int32), np.zeros((documents, k), np.float32)
+    batches = batches_of(texts)
+
+    def work(some: Ints) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        with torch.inference_mode():
+            return network.output.top_k(network(texts, some), k)
+
+    with progress(what, len(batches)) as bar:
+        for some, found in zip(batches, cores.map(work, batches), strict=True):
+            ids[some], scores[some] = found
+            bar.advance()
+    return ids, scores

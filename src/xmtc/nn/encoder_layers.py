@@ -1,0 +1,132 @@
+"""How encoders of several families are taken apart: embeddings, then layer after layer.
+
+Calling the layers one by one is what lets the lower ones be frozen, their output be kept, and any of them be computed a
+second time in the backward pass. `family_of` gives None for encoders that it cannot take apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+LIKE_BERT = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert")
+XLNET = "xlnet"
+TEXT, CLS, PADDING = 0, 2, 4  # XLNet's segments
+
+
+class Family(Protocol):
+    """One way to be an encoder; hidden states are (documents, tokens, width) for all of them."""
+
+    left: bool  # padding comes before the text
+
+    def layers(self, model: Any) -> nn.ModuleList:
+        """The layers, lowest first."""
+        ...
+
+    def embed(self, model: Any, ids: Tensor) -> Tensor:
+        """What goes into the lowest layer, from ids (documents, tokens)."""
+        ...
+
+    def surroundings(self, model: Any, inside: Tensor) -> Any:
+        """What every layer is told beside hidden states: masks, positions; `inside` (documents, tokens): no padding."""
+        ...
+
+    def run(self, layer: nn.Module, hidden: Tensor, surroundings: Any) -> Tensor:
+        """One layer."""
+        ...
+
+    def finish(self, model: Any, hidden: Tensor) -> Tensor:
+        """What comes after the highest layer."""
+        ...
+
+
+class LikeBert:
+    """Positions are in the embeddings; layers see hidden states and which tokens are padding."""
+
+    left = False
+
+    def layers(self, model: Any) -> nn.ModuleList:
+        """The layers, lowest first."""
+        inner = model.transformer if hasattr(model, "transformer") else model.encoder
+        layers: nn.ModuleList = inner.layer
+        return layers
+
+    def embed(self, model: Any, ids: Tensor) -> Tensor:
+        """Words, positions and segments; ELECTRA's are made wider."""
+        hidden: Tensor = model.embeddings(input_ids=ids)
+        project = getattr(model, "embeddings_project", None)
+        if project is not None:
+            wide: Tensor = project(hidden)
+            return wide
+        return hidden
+
+    def surroundings(self, model: Any, inside: Tensor) -> Tensor | None:
+        """What to add to attention's scores, (documents, 1, 1, tokens); None if there is no padding."""
+        if bool(inside.all()):
+            return None
+        lowest = torch.finfo(torch.float32).min
+        return torch.zeros(inside.shape).masked_fill_(~inside, lowest)[:, None, None]
+
+    def run(self, layer: nn.Module, hidden: Tensor, surroundings: Tensor | None) -> Tensor:
+        """One layer."""
+        found = layer(hidden, surroundings)
+        states: Tensor = found[0] if isinstance(found, tuple) else found
+        return states
+
+    def finish(self, model: Any, hidden: Tensor) -> Tensor:
+        """Nothing."""
+        return hidden
+
+
+class XlNet:
+    """Layers see relative positions and whether tokens are of the same segment; the padding is on the left."""
+
+    left = True
+
+    def layers(self, model: Any) -> nn.ModuleList:
+        """The layers, lowest first."""
+        layers: nn.ModuleList = model.layer
+        return layers
+
+    def embed(self, model: Any, ids: Tensor) -> Tensor:
+        """Words alone."""
+        hidden: Tensor = model.dropout(model.word_embedding(ids))
+        return hidden
+
+    def surroundings(self, model: Any, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(mask (tokens, tokens, documents, 1), segments (tokens, tokens, documents, 2), positions)."""
+        documents, tokens = inside.shape
+        # A token never sees padding, but padding sees itself, lest its softmax be over nothing.
+        itself = torch.eye(tokens, dtype=torch.bool)[:, :, None]
+        mask = (~inside.T[None] & ~itself).float()[..., None]
+        segment = torch.full((tokens, documents), TEXT).masked_fill_(~inside.T, PADDING)
+        segment[-1] = CLS
+        differ = (segment[:, None] != segment[None]).long()
+        segments = nn.functional.one_hot(differ, 2).float()
+        positions = model.dropout(model.relative_positional_encoding(tokens, tokens, bsz=documents))
+        return mask, segments, positions
+
+    def run(self, layer: nn.Module, hidden: Tensor, surroundings: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        """One layer, which has the tokens first."""
+        mask, segments, positions = surroundings
+        found: Tensor = layer(hidden.transpose(0, 1), None, mask, None, positions, segments)[0]
+        return found.transpose(0, 1)
+
+    def finish(self, model: Any, hidden: Tensor) -> Tensor:
+        """Dropout."""
+        finished: Tensor = model.dropout(hidden)
+        return finished
+
+
+def family_of(config: Any) -> Family | None:
+    """How to take apart an encoder with this configuration.
+
+    >>> from types import SimpleNamespace
+    >>> family_of(SimpleNamespace(model_type="bert")).left, family_of(SimpleNamespace(model_type="albert"))
+    (False, None)
+    """
+    if config.model_type in LIKE_BERT:
+        return LikeBert()
+    return XlNet() if config.model_type == XLNET else None

@@ -1,0 +1,155 @@
+"""What TReaderXML knows about a document from its neighbours: knowledge for the network, votes, and explanations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.corpus.corpus import Corpus, take_rows
+from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.strings import Strings
+from xmtc.labelspace.teacher import Teacher, knowledge
+from xmtc.search.neighbours import DocumentSearch, Neighbours
+from xmtc.storage import FolderReader, FolderWriter
+from xmtc.text.tokens import TokenStore
+
+LISTED = 5  # neighbours in an explanation
+
+
+@dataclass(frozen=True)
+class Pupils:
+    """Documents as a reader takes them. Labels are those that training documents have, by their place among these."""
+
+    tokens: TokenStore
+    knowledge: Csr | None = None  #: documents x (labels + clusters) of the teacher, with weights
+    votes: Csr | None = None  #: documents x labels: the share of the neighbours' votes
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def take(self, documents: NDArray[np.int64]) -> Pupils:
+        """Some of the documents."""
+        parts = [None if part is None else take_rows(part, documents) for part in (self.knowledge, self.votes)]
+        return Pupils(self.tokens.take(documents), *parts)
+
+
+@dataclass(frozen=True)
+class TeachingSettings:
+    """How many neighbours teach and how many vote (0: none), and how."""
+
+    neighbours: int
+    voters: int
+    power: float
+    weighted: bool
+    strict: bool
+
+
+@dataclass(eq=False)
+class Teaching:
+    """Training documents with their labels, found as neighbours; and the teacher, if there is one."""
+
+    settings: TeachingSettings
+    seen: NDArray[np.int64]  #: the labels that training documents have
+    targets: Csr  #: training documents x all labels
+    search: DocumentSearch | None  #: None if nothing is asked of neighbours
+    teacher: Teacher | None = None
+    ids: Strings | None = None  #: what the training documents are called
+
+    @property
+    def wanted(self) -> int:
+        """How many neighbours are looked for."""
+        return max(self.settings.neighbours, self.settings.voters)
+
+    @cached_property
+    def _carried(self) -> Csr:
+        """What each training document tells those that it is a neighbour of."""
+        assert self.teacher is not None
+        return self.teacher.carried(self.targets, self.settings.strict)
+
+    @cached_property
+    def seen_targets(self) -> Csr:
+        """The labels of the training documents, without those that none has."""
+        some: Csr = self.targets[:, self.seen]
+        some.sort_indices()
+        return some
+
+    def nearest(self, corpus: Corpus) -> Neighbours | None:
+        """The neighbours of further documents."""
+        return None if self.search is None else self.search.nearest(corpus, self.wanted)
+
+    def pupils(self, tokens: TokenStore, near: Neighbours | None) -> Pupils:
+        """Documents with what their neighbours bring them."""
+        settings, known, votes = self.settings, None, None
+        if near is not None and self.teacher is not None:
+            nearest = near.top(settings.neighbours)
+            weights = nearest.similarities if settings.weighted else np.ones_like(nearest.similarities)
+            known = knowledge(nearest.matrix(weights, self.targets.shape[0]), self._carried, settings.weighted)
+        if near is not None and settings.voters:
+            votes = near.top(settings.voters).shares(settings.power, self.seen_targets)
+        return Pupils(tokens, known, votes)
+
+    def said_by_neighbours(self, near: Neighbours | None, label: int, labels: LabelSet, words: list[str]) -> list[str]:
+        """Sentences about the neighbours that brought a label to one document, and about what came with it."""
+        if near is None:
+            return []
+        rows = near.ids[0][: self.settings.neighbours or self.settings.voters]
+        rows = rows[rows >= 0]
+        if not len(rows):
+            return ["no training document is near this text"]
+        of_each = [_entries(self.targets, row) for row in rows.tolist()]
+        have = [at for at, tags in enumerate(of_each) if label in tags]
+        said = [f"{len(have) or 'none'} of {len(rows)} neighbours {'has' if len(have) < 2 else 'have'} this label"]
+        for at in have[:LISTED]:
+            name = self.ids[int(rows[at])] if self.ids is not None else str(rows[at])
+            said.append(f"training document {name} has it, similarity {near.similarities[0, at]:.2f}")
+        if self.teacher is None:
+            return said
+        above = [self._called(parent, labels, words) for parent in _entries(self.teacher.parents, label)]
+        if have and above:
+            said.append(f"with it came what is above it: {', '.join(above)}")
+        below = sorted({tag for tags in of_each for tag in tags if label in _entries(self.teacher.parents, tag)})
+        if below:
+            said.append(f"it is above what neighbours have: {', '.join(map(labels.name, below[:LISTED]))}")
+        described = self.teacher.description(label, words)
+        return [*said, f"the teacher describes it as: {described}"] if described else said
+
+    def _called(self, parent: int, labels: LabelSet, words: list[str]) -> str:
+        """A label, or a cluster by the words that describe it."""
+        if parent < len(labels):
+            return labels.name(parent)
+        assert self.teacher is not None
+        return f"a cluster ({self.teacher.description(parent, words)})"
+
+    def save(self, folder: FolderWriter) -> None:
+        """Write everything but the settings and what is seen, which other parts of the model know."""
+        folder.matrix("targets", self.targets)
+        if self.search is not None:
+            self.search.save(folder)
+        if self.teacher is not None:
+            folder.arrays("teacher", self.teacher.to_arrays())
+        if self.ids is not None:
+            utf8, offsets = self.ids.compact()
+            folder.arrays("documents", {"utf8": utf8, "offsets": offsets})
+
+    def load(self, folder: FolderReader, most_words: int, vocabulary: int) -> None:
+        """Take the teacher and the documents' names from a folder; BadModelFolder if they do not fit to the rest."""
+        documents, labels = self.targets.shape
+        if self.settings.neighbours:
+            with folder.building("teacher"):
+                self.teacher = Teacher.from_arrays(folder.arrays("teacher"), labels, vocabulary)
+                if self.teacher.words.shape[1] != most_words:
+                    raise ValueError(f"descriptions of {self.teacher.words.shape[1]} words, not {most_words}")
+        if folder.has("documents.safetensors"):
+            with folder.building("documents"):
+                arrays = folder.arrays("documents")
+                self.ids = Strings.checked(arrays["utf8"], arrays["offsets"])
+                if len(self.ids) != documents:
+                    raise ValueError(f"names of {len(self.ids)} documents, not {documents}")
+
+
+def _entries(matrix: Csr, row: int) -> list[int]:
+    found: list[int] = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].tolist()
+    return found

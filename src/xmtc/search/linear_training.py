@@ -1,0 +1,183 @@
+"""Training of the linear classifiers of a label tree, level by level; the nodes of a level share the cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from xmtc.corpus.labels import Csr
+from xmtc.kernels import cores, in_threads
+from xmtc.labelspace.tree import LabelTree, derived_seed
+from xmtc.progress import Progress
+from xmtc.search.linear import LOSSES, NO_OFFSETS, NodeWeights, ends_of
+
+SMALLEST_TASK = 8  # children; fewer would not be worth preparing the node's documents
+PARTS_A_CORE = 8  # of a level's work, at least, so that no core waits long for the last part of another
+SURE, NEVER = 100.0, -1.0  # scores of an only child, and of a child where nothing was ever seen
+
+
+class LinearSettings(Protocol):
+    """How classifiers are trained; see `xmtc.kernels.svm`."""
+
+    @property
+    def loss(self) -> str:
+        """One of LOSSES."""
+
+    @property
+    def cost(self) -> float:
+        """Of a wrong document, beside the size of the weights."""
+
+    @property
+    def bias(self) -> float:
+        """How freely the bias moves."""
+
+    @property
+    def tolerance(self) -> float:
+        """When to stop."""
+
+    @property
+    def rounds(self) -> int:
+        """How often all documents are looked at, at the most."""
+
+    @property
+    def smallest_weight(self) -> float:
+        """Smaller ones are dropped."""
+
+
+def child_documents(tree: LabelTree, targets: Csr) -> list[Any]:
+    """For each level documents x its children in the tree's order, by columns: which documents each child has."""
+    return [found.tocsc()[:, level.indices] for level, found in zip(tree.levels, tree.targets(targets), strict=True)]
+
+
+def train_level(
+    features: Csr, level: Csr, lists: Any, reached: Csr | None, settings: LinearSettings, seed: int, bar: Progress
+) -> NodeWeights:
+    """The classifiers of all nodes of a level, from its part of `child_documents`.
+
+    A node is trained on the documents that its children have, and on those that are `reached` (nodes x documents),
+    which it is to say no to. `bar` advances by `work_of` the level.
+    """
+    tasks = list(tasks_of(level, lists, reached))
+    # The largest first, so that no core is left with one at the end.
+    order = sorted(range(len(tasks)), key=lambda at: -tasks[at].work)
+
+    def train(at: int) -> Trained:
+        trained = _train_children(features, tasks[at], settings, seed)
+        bar.advance(tasks[at].planned)
+        return trained
+
+    trained = dict(zip(order, in_threads(train, order), strict=True))
+    of_nodes: list[list[Trained]] = [[] for _ in range(level.shape[0])]
+    for at, task in enumerate(tasks):
+        of_nodes[task.node].append(trained[at])
+    return joined(of_nodes)
+
+
+def reached_by(found: NDArray[np.int32], nodes: int) -> Csr:
+    """Nodes x documents, from the nodes that a search has found for each document (-1: no more).
+
+    >>> reached_by(np.array([[1, 0], [1, -1]], np.int32), 2).toarray().tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    documents, places = np.nonzero(found >= 0)
+    ones = np.ones(len(documents), np.float32)
+    return csr_array((ones, (found[documents, places], documents)), shape=(nodes, len(found)))
+
+
+#: (sizes, features, weights, biases): the weights of some children one after the other, sizes[i] of child i
+Trained = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Some children of a node, to be trained together on the node's documents."""
+
+    node: int
+    first: int  # which of the node's children
+    documents: NDArray[np.int32]
+    sizes: NDArray[np.int64]  # how many documents each child has
+    positives: NDArray[np.int64]  # which, child after child, as positions in `documents`
+    only_child: bool
+    planned: int  # its part of the work as foreseen before training
+
+    @property
+    def work(self) -> int:
+        """How long it will take, roughly."""
+        return len(self.sizes) * len(self.documents)
+
+
+def _train_children(features: Csr, task: Task, settings: LinearSettings, seed: int) -> Trained:
+    """The classifiers of some children of a node."""
+    from xmtc.kernels.svm import train_node
+
+    biases = np.full(len(task.sizes), SURE if task.only_child else NEVER, np.float32)
+    found = np.flatnonzero(task.sizes) if not task.only_child else np.zeros(0, np.int64)
+    if not len(found):  # nothing to decide, or nothing to learn from
+        return np.zeros(len(biases), np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), biases
+    ends, terms, weights, biases[found] = train_node(
+        features.indptr, features.indices, features.data, features.shape[1], task.documents,
+        ends_of(task.sizes[found]), task.positives, NO_OFFSETS, LOSSES.index(settings.loss),
+        settings.cost, settings.tolerance, settings.rounds, settings.smallest_weight, settings.bias,
+        derived_seed(seed, task.node, task.first),
+    )  # fmt: skip
+    sizes = np.zeros(len(biases), np.int64)
+    sizes[found] = np.diff(ends)
+    return sizes, terms, weights, biases
+
+
+def work_of(level: Csr, lists: Any) -> int:
+    """How long a level will take, in the unit of `Task.planned`: children x documents, over its nodes."""
+    children = np.diff(level.indptr).astype(np.int64)
+    documents = np.diff(lists.indptr[level.indptr]).astype(np.int64)
+    return int((children * documents).sum())
+
+
+def tasks_of(level: Csr, lists: Any, reached: Csr | None) -> Iterator[Task]:
+    """The work of a level: each node's children, in several parts where a node alone would keep one core busy long.
+
+    Column i of `lists` has the documents of child level.indices[i], `reached` for each node documents that it is also
+    to say no to.
+    """
+    ends = lists.indptr[level.indptr]  # of the nodes' parts of lists.indices
+    share = max(1, work_of(level, lists) // (PARTS_A_CORE * cores()))
+    for node in range(level.shape[0]):
+        children = np.diff(lists.indptr[level.indptr[node] : level.indptr[node + 1] + 1]).astype(np.int64)
+        found = lists.indices[ends[node] : ends[node + 1]]
+        if reached is None:
+            documents, places = np.unique(found, return_inverse=True)
+        else:
+            wrong = reached.indices[reached.indptr[node] : reached.indptr[node + 1]]
+            documents = np.union1d(found, wrong)
+            places = np.searchsorted(documents, found)
+        size = max(SMALLEST_TASK, share // max(1, len(found)))
+        starts = ends_of(children)
+        for first in range(0, max(1, len(children)), size):  # a node without children, too
+            last = min(first + size, len(children))
+            yield Task(
+                node, first, documents.astype(np.int32), children[first:last],
+                places[starts[first] : starts[last]].astype(np.int64), len(children) == 1, (last - first) * len(found),
+            )  # fmt: skip
+
+
+def joined(of_nodes: list[list[Trained]]) -> NodeWeights:
+    """The classifiers of a level's nodes one after the other, each node's turned from children x features around."""
+    from xmtc.kernels.tree import by_feature
+
+    def turned(parts: list[Trained]) -> Any:
+        sizes, features, weights = (np.concatenate([part[at] for part in parts]) for at in range(3))
+        return by_feature(ends_of(sizes), features, weights)
+
+    rows = in_threads(turned, of_nodes)
+    return NodeWeights(
+        ends_of(len(row[0]) for row in rows),
+        np.concatenate([row[0] for row in rows]),
+        ends_of(np.concatenate([np.diff(row[1]) for row in rows])),
+        np.concatenate([row[2] for row in rows]),
+        np.concatenate([row[3] for row in rows]),
+        np.concatenate([part[3] for parts in of_nodes for part in parts]),
+    )
