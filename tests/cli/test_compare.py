@@ -139,6 +139,21 @@ def test_a_killed_comparison_goes_on(corpus: Path, tmp_path: Path) -> None:
     assert {row["finished"] for row in json.loads((out / "results.json").read_text())["rows"]} == {1}
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a file that never ends")
+def test_a_run_ends_with_the_comparison_that_started_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "docs.jsonl")
+    spec = {"corpus": str(tmp_path / "docs.jsonl"), "test": "0.1", "reading": {}, "model": "prior", "settings": {}}
+    (tmp_path / "run.json").write_text(json.dumps(spec))
+    command = [sys.executable, "-m", "xmtc.cli.compare_run", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as run:
+        with pytest.raises(subprocess.TimeoutExpired):
+            run.wait(3)
+        assert run.stdin is not None
+        run.stdin.close()
+        assert run.wait(60) == 1
+    assert not (tmp_path / "result.json").exists()
+
+
 def test_the_budget_stops_a_run(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["compare", str(corpus), "--models", "knn,prior", "--out", str(tmp_path / "r"), "--budget", "0.05s"])
     assert code == 0
@@ -146,6 +161,15 @@ def test_the_budget_stops_a_run(corpus: Path, tmp_path: Path, capsys: pytest.Cap
     assert runs["knn"]["status"] == "stopped"
     assert runs["prior"]["status"] == "waiting"
     assert "the budget was spent" in capsys.readouterr().out
+
+
+def test_rows_are_called_as_the_model_calls_itself(tmp_path: Path) -> None:
+    recipe = tmp_path / "small.yaml"
+    recipe.write_text("model: aplc_xlnet\nset: {encoder: {name: minilm}}\ngrid: {clusters: [2, 3]}\n")
+    plans = planned("aplc_xlnet,knn", [str(recipe)], ["aplc_xlnet.training.epochs=2"])
+    names = ["APLC-XLNet", "knn", "APLC-MiniLM (small) clusters=2", "APLC-MiniLM (small) clusters=3"]
+    assert [plan.system for plan in plans] == names
+    assert [plan.sweep for plan in plans] == ["", "", "aplc_xlnet (small)", "aplc_xlnet (small)"]
 
 
 def test_plans() -> None:

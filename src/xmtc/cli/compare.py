@@ -30,13 +30,26 @@ PATIENCE = 15  # seconds that a stopped run has to end by itself
 
 @dataclass(frozen=True)
 class Plan:
-    """A row of the table: a model with settings, and where in which sweep it stands."""
+    """A row of the table: a model with settings, from which recipe, and where in its grid."""
 
-    system: str
     model: str
     settings: dict[str, Any]
-    sweep: str = ""
+    recipe: str = ""
     point: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def system(self) -> str:
+        """What the row is called: as the model calls itself with these settings, and where they are from."""
+        from xmtc.models.catalogue import make
+
+        words = ", ".join(f"{key}={value}" for key, value in self.point)
+        title = make(self.model, **self.settings).title
+        return " ".join(part for part in (title, f"({self.recipe})" if self.recipe else "", words) if part)
+
+    @property
+    def sweep(self) -> str:
+        """The sweep that it belongs to, "" if to none."""
+        return f"{self.model} ({self.recipe})" if self.point else ""
 
 
 @with_reading
@@ -89,17 +102,12 @@ def compare(
 def planned(models: str, recipes: Sequence[str], pairs: Sequence[str]) -> list[Plan]:
     """All rows to be made; an error if a setting is impossible, before anything is trained."""
     from xmtc.errors import ConfigError
-    from xmtc.models.catalogue import make
 
-    plans = [Plan(name, name, {}) for name in (part.strip() for part in models.split(",")) if name]
+    plans = [Plan(name, {}) for name in (part.strip() for part in models.split(",")) if name]
     for path in recipes:
         plans += from_recipe(path)
     if not plans:
         raise ConfigError("nothing to compare; say --models knn,parabel or give a --recipe")
-    names = [plan.system for plan in plans]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"{name} would be in the table twice; a recipe with another file name can be told apart")
     for pair in pairs:
         model, _, rest = pair.partition(".")
         chosen = [plan for plan in plans if plan.model == model]
@@ -108,8 +116,10 @@ def planned(models: str, recipes: Sequence[str], pairs: Sequence[str]) -> list[P
             raise ConfigError(f"--set {pair}: MODEL.key=value was expected, with one of the models {known}")
         for plan in chosen:
             put(plan.settings, rest)
-    for plan in plans:
-        make(plan.model, **plan.settings)
+    names = [plan.system for plan in plans]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{name} would be in the table twice; a recipe with another file name can be told apart")
     return plans
 
 
@@ -122,14 +132,11 @@ def from_recipe(path: str) -> Iterator[Plan]:
     recipe = read_sweep(path)
     if recipe.model is None:
         raise BadInput(path, None, "a recipe for a comparison needs `model: NAME`")
-    name = f"{recipe.model} ({Path(path).stem})"
     for point in recipe.points():
         settings = copy.deepcopy(recipe.values)
         for key, value in point.items():
             put_value(settings, key, value)
-        words = ", ".join(f"{key}={value}" for key, value in point.items())
-        system = f"{name} {words}".strip()
-        yield Plan(system, recipe.model, settings, name if point else "", tuple(point.items()))
+        yield Plan(recipe.model, settings, Path(path).stem, tuple(point.items()))
 
 
 class Work:
@@ -169,7 +176,10 @@ class Work:
         (folder / RESULT).unlink(missing_ok=True)
         spec = {**self.source, "model": plan.model, "settings": self.settings(plan, seed), "fingerprints": self.prints}
         write_json(str(folder / SPEC), spec)
-        process = subprocess.Popen([sys.executable, "-m", "xmtc.cli.compare_run", str(folder)])
+        # The pipe closes when this process ends, and then the run ends too.
+        process = subprocess.Popen(
+            [sys.executable, "-m", "xmtc.cli.compare_run", str(folder)], stdin=subprocess.PIPE
+        )  # fmt: skip
         try:
             process.wait(None if self.end is None else max(0.0, self.end - time.monotonic()))
         except subprocess.TimeoutExpired:

@@ -1,9 +1,11 @@
-"""One run of `xmtc compare`, in a process of its own so that its memory is its own: `python -m ... RUN.json`."""
+"""One run of `xmtc compare`, in a process of its own so that its memory is its own: `python -m ... FOLDER`."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -78,6 +80,8 @@ def main() -> int:
     try:
         result = run(folder)
         shutil.rmtree(folder / PIECES, ignore_errors=True)
+    except KeyboardInterrupt:  # it reaches the comparison too, which says so
+        return 1
     except (XmtcError, OSError, MemoryError) as error:
         result = {"status": "failed", "reason": _sentence(error).removeprefix("error: ")}
     except Exception as error:
@@ -87,5 +91,17 @@ def main() -> int:
     return int(result["status"] != "finished")
 
 
+def end_with_the_comparison() -> None:
+    """End when the process that started this one does, however that was ended: it would run beside its successor."""
+
+    def wait() -> None:
+        while os.read(0, 1):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 if __name__ == "__main__":
+    end_with_the_comparison()
     sys.exit(main())

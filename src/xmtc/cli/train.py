@@ -45,7 +45,6 @@ def train(
     Example: `xmtc train docs.jsonl.gz --model knn --out tagger --valid 0.1 --set neighbours=30`
     """
     from xmtc.errors import ConfigError
-    from xmtc.models.auto import Auto
     from xmtc.models.catalogue import make
     from xmtc.storage import check_target
 
@@ -71,8 +70,11 @@ def train(
     pieces = Path(out).absolute().with_name(f".{Path(out).name}.checkpoints")
     if not resume:
         shutil.rmtree(pieces, ignore_errors=True)
-    if isinstance(made, Auto):  # so that there is a model from the first minute on
-        made.on_better = lambda: made.save(out)
+    if name == "auto":
+        from xmtc.models.auto import Auto
+
+        assert isinstance(made, Auto)
+        made.on_better = lambda: made.save(out)  # so that there is a model from the first minute on
     made.fit(documents, held_out, pieces, log)
     about: dict[str, Any] = {}
     if held_out is not None:

@@ -22,7 +22,6 @@ each that is learned, and the frozen part's output, 2 bytes x tokens x width, in
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
@@ -126,11 +125,11 @@ class AplcXlNet(Model):
     @property
     def title(self) -> str:
         """APLC-XLNet only with XLNet."""
-        name = self.config.encoder.name
-        is_xlnet = "xlnet" in Path(name).name.lower()
+        encoder = self.config.encoder
+        is_xlnet = "xlnet" in encoder.title.lower()
         if self.labels_ is not None:  # then we know it
             is_xlnet = self.network_.encoder.architecture == "xlnet"
-        return "APLC-XLNet" if is_xlnet else f"APLC-{'MiniLM' if name == 'minilm' else Path(name).name}"
+        return "APLC-XLNet" if is_xlnet else f"APLC-{encoder.title}"
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes: weights, those that are learned seven times, the values of a batch, and what frozen layers find."""

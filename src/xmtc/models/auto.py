@@ -235,7 +235,7 @@ class Search:
             tried.note = "not finished when the time was up"
             return
         except Exception as error:  # one method must not take the others down
-            tried.note = f"failed: {error or type(error).__name__}"
+            tried.note = _why(error)
             return
         self._weigh(Trained(candidate, model, lists, tried))
 
@@ -331,6 +331,9 @@ class Search:
                     if not bell.rang:
                         raise
                     return
+                except Exception as error:  # then the one that has not seen the judges' documents stays
+                    self.say(f"{candidate.name} on all documents: {_why(error)}")
+                    continue
             self.again.append(candidate.name)
 
     def report(self) -> dict[str, Any]:
@@ -350,6 +353,10 @@ def _sample(corpus: Corpus) -> Corpus:
     """A few documents with labels."""
     labelled = np.flatnonzero(np.diff(corpus.targets.indptr))
     return corpus[labelled[:WARM_UP]]
+
+
+def _why(error: Exception) -> str:
+    return f"failed: {error or type(error).__name__}"
 
 
 def _renumbered(choice: Choice) -> Choice:

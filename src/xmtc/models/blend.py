@@ -84,7 +84,7 @@ class Ensemble(Model):
     def _explain(self, text: str, label: int) -> Explanation:
         """What each member says and adds; the words are those of the member that speaks loudest and can explain."""
         labels, document = self._fitted(), Corpus.of([text])
-        lists = self._lists(document, len(labels))
+        lists = self._lists(document, LIST_LENGTH)
         places = [np.flatnonzero(part.ids[0] == label) for part in lists]
         table = Table.of(lists)
         row = table.label == label
@@ -93,7 +93,7 @@ class Ensemble(Model):
         evidence = []
         for name, part, place, share in zip(self.names_, lists, places, shares, strict=True):
             if not len(place):
-                evidence.append(f"{name} does not list this label")
+                evidence.append(f"{name} does not list it among its first {LIST_LENGTH}")
                 continue
             says = f"{name} lists it in place {place[0] + 1} with a score of {part.scores[0, place[0]]:.3f}"
             evidence.append(says if self.stack_.as_it_is else f"{says}, which adds {share:+.2f} to its log-odds")
