@@ -19,6 +19,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,8 @@ def show(rows: dict[str, Row], options: argparse.Namespace) -> None:
         print(f"* training, {PEER} / {OURS}: {ratio:.2f} (at least 1 is promised: {verdict})")
 
 
-def main() -> None:
+def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options, from the command line or as told."""
     parser = arguments(__doc__)
     parser.add_argument("--corpus", default="cooking", help="cooking, debtags, bibtex, ... (cooking)")
     parser.add_argument("--loss", choices=LOSSES, default="ova")
@@ -121,7 +123,11 @@ def main() -> None:
     parser.add_argument("--venvs", type=Path, default=VENVS, help=f"folder of the peers' environments ({VENVS})")
     parser.add_argument("--limit", type=float, default=3600, help="seconds after which a tool is given up (3600)")
     parser.add_argument("--json", type=Path, help="write everything to this file too")
-    options = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    options = parsed()
     rows = compare(options)
     show(rows, options)
     if options.json:
