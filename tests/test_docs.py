@@ -112,6 +112,19 @@ def test_blocks_run_and_print_what_the_page_says(
             assert make_docs.alike(block.output, printed), f"{where} prints\n{printed}\nnot\n{block.output}"
 
 
+def test_table_beside_other_programs_says_what_failed_and_what_is_doubtful(make_docs: ModuleType) -> None:
+    facts = {"ours": False, "date": "2026-11-16", "busy": True}
+    row = {"title": "omikuji", **facts, "P@1": 50.0, "P@3": 40.0, "P@5": 30.25, "nDCG@5": 45.0, "PSP@5": 20.0}
+    costs = {"train s": 75.0, "batch ms": 0.5, "peak MB": 120.0}
+    cells = ("toy", "omikuji", "50.00 / 40.00 / 30.25", "45.00", "20.00", "1:15*")
+    assert make_docs.program("toy", {**row, **costs}) == cells
+    assert make_docs.program("toy", {**row, **costs}, costs=True) == (*cells, "0.50*", "–", "120 MB")
+    failed = {"title": "`auto`", "budget": "5m", "problem": "could not be installed", **facts}
+    assert make_docs.program("toy", failed) == ("toy", "`auto`, 5m", "could not be installed", "–", "–", "–")
+    found = {"about": {"machine": "2 cores", "numpy": "2.4.6"}, "corpora": {"toy": {"a": row, "b": failed}}}
+    assert make_docs.measured_when(found).startswith("`make bench`, 2026-11-16: 2 cores; numpy 2.4.6. * ")
+
+
 def run_python(block: Block, where: str, namespace: ModuleType) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):

@@ -198,8 +198,8 @@ def program(corpus: str, row: dict[str, Any], costs: bool = False) -> tuple[str,
         return (corpus, title, row["problem"], *("–",) * (6 if costs else 3))
     precision = " / ".join(f"{row[metric]:.2f}" for metric in PRECISION.split(" / "))
     star = "*" if row["busy"] else ""
-    cells = (corpus, title, precision, f"{row['nDCG@5']:.2f}", f"{row['PSP@5']:.2f}")
-    cells = (*cells, shown_cost("training", row["train s"]) + star)
+    training = shown_cost("training", row["train s"]) + star
+    cells = (corpus, title, precision, f"{row['nDCG@5']:.2f}", f"{row['PSP@5']:.2f}", training)
     if not costs:
         return cells
     sizes = (row[key] * 1e6 if key in row else None for key in ("model MB", "peak MB"))
