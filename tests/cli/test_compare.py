@@ -154,13 +154,19 @@ def test_a_run_ends_with_the_comparison_that_started_it(tmp_path: Path) -> None:
     assert not (tmp_path / "result.json").exists()
 
 
-def test_the_budget_stops_a_run(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["compare", str(corpus), "--models", "knn,prior", "--out", str(tmp_path / "r"), "--budget", "0.05s"])
-    assert code == 0
-    runs = {run["system"]: run for run in json.loads((tmp_path / "r" / "results.json").read_text())["runs"]}
-    assert runs["knn"]["status"] == "stopped"
-    assert runs["prior"]["status"] == "waiting"
-    assert "the budget was spent" in capsys.readouterr().out
+def test_the_budget_stops_a_run(corpus: Path, tmp_path: Path) -> None:
+    train, test = read(corpus), read(corpus, part="test")
+    source = {"corpus": str(corpus), "test": "0.1", "reading": {}}
+    work = module.Work(tmp_path, train, test, source, end=time.monotonic() + 0.1)
+    knn, prior = (work.done(module.Plan(name, {}), 0, "") for name in ("knn", "prior"))
+    assert (knn.status, knn.reason) == ("stopped", "the budget was spent")
+    assert (prior.status, prior.reason) == ("waiting", "the budget was spent")
+
+
+def test_nothing_is_begun_without_time(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(corpus), "--models", "prior", "--out", str(tmp_path / "r"), "--budget", "0.001s"]) == 0
+    assert "waiting: the budget was spent" in capsys.readouterr().out
+    assert (tmp_path / "r" / "comparison.html").exists()
 
 
 def test_rows_are_called_as_the_model_calls_itself(tmp_path: Path) -> None:

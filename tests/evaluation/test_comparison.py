@@ -15,7 +15,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.evaluation.comparison import METRICS, TAIL, Leaderboard, Row, Run, shown_cost
 from xmtc.evaluation.comparison_page import pair_data, write_comparison_page
-from xmtc.evaluation.comparison_plots import by_frequency, sweep
+from xmtc.evaluation.comparison_plots import NAMED, by_frequency, quality_and_cost, sweep
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.predictions import Predictions
 
@@ -178,6 +178,29 @@ def test_sweep_of_two_settings_has_a_line_for_each_value_of_the_other(board: Lea
     words = sweep("knn", "tfidf.idf", [("plain", {}, rows[0]), ("smooth", {}, rows[1])])
     assert "P@1: " in words.alt
     assert "smooth" in str(words.svg)
+
+
+def test_sweep_of_lists(board: Leaderboard) -> None:
+    shares = [[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]]
+    plot = sweep("aplc_xlnet", "partition", [(value, {}, row) for value, row in zip(shares, board.rows, strict=False)])
+    assert "[0.7, 0.2, 0.1]" in str(plot.svg)
+
+
+def test_a_drawing_in_a_file_of_its_own_has_colours(board: Leaderboard) -> None:
+    file = sweep("knn", "power", [(at, {}, row) for at, row in enumerate(board.rows[:2])]).file
+    used = set(re.findall(r"var\((--\w+)\)", file))
+    assert used
+    assert used <= set(re.findall(r"(--\w+):#", file))
+
+
+def test_of_many_models_the_best_have_names(board: Leaderboard) -> None:
+    many = [replace(board.finished[at % 2], system=f"a model with a rather long name {at}") for at in range(NAMED + 3)]
+    for plot in (quality_and_cost(many), by_frequency(many)):
+        assert plot is not None
+        assert f"Of {NAMED + 3} models" in plot.caption
+        drawn = str(plot.svg).partition("</title>")[2]
+        assert f"name {NAMED - 1}<" in drawn
+        assert f"name {NAMED}<" not in drawn
 
 
 def test_no_line_by_frequency_without_training_counts(truth: Corpus) -> None:

@@ -177,17 +177,16 @@ class Work:
         spec = {**self.source, "model": plan.model, "settings": self.settings(plan, seed), "fingerprints": self.prints}
         write_json(str(folder / SPEC), spec)
         # The pipe closes when this process ends, and then the run ends too.
-        process = subprocess.Popen(
-            [sys.executable, "-m", "xmtc.cli.compare_run", str(folder)], stdin=subprocess.PIPE
-        )  # fmt: skip
-        try:
-            process.wait(None if self.end is None else max(0.0, self.end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            _stop(process)
-            return "the budget was spent"
-        except KeyboardInterrupt:
-            _stop(process)
-            raise
+        command = [sys.executable, "-m", "xmtc.cli.compare_run", str(folder)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+            try:
+                process.wait(None if self.end is None else max(0.0, self.end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                _stop(process)
+                return "the budget was spent"
+            except KeyboardInterrupt:
+                _stop(process)
+                raise
         if process.returncode < 0:
             hint = "; was the memory full?" if process.returncode == -9 else ""
             return f"ended by signal {-process.returncode}{hint}"
@@ -267,7 +266,7 @@ def report(
     )
     sweeps = sweep_plots(board, plans) if plot else {}
     for name, drawing in sweeps.items():
-        (folder / f"{name}.svg").write_text(str(drawing.svg), "utf-8")
+        (folder / f"{name}.svg").write_text(drawing.file, "utf-8")
     about = ", ".join(
         f"{key} {value}" if key in versions or key == "xmtc" else str(value) for key, value in facts.items()
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,13 @@ STYLES: list[dict[str, Any]] = [
     for line, marks in (("-", "os^"), ("--", "vDP"), (":", "X*p"))
     for colour, mark in zip((FIRST, SECOND, THIRD), marks, strict=True)
 ]
+#: Models with a line or a name in a plot, the best ones.
+NAMED = len(STYLES)
 SWEPT = ("P@1", "P@5", "nDCG@5", "PSP@5")
 
 
 def quality_and_cost(rows: Sequence[Row]) -> Plot:
-    """nDCG@5 against the time of training."""
+    """nDCG@5 against the time of training; the best models have names, the others are small points."""
     known = [row for row in rows if "training" in row.costs]
     seconds = [max(row.costs["training"], 0.01) for row in known]
     quality = [row.values[MAIN] for row in known]
@@ -34,15 +36,18 @@ def quality_and_cost(rows: Sequence[Row]) -> Plot:
     )
 
     def paint(axes: Axes) -> None:
-        axes.scatter(seconds, quality, color=FIRST, s=40, zorder=3)
-        for row, x, y in zip(known, seconds, quality, strict=True):
-            axes.annotate(row.system, (x, y), xytext=(6, 4), textcoords="offset points", color=INK, fontsize=9)
+        for row, x, y, style in zip(known, seconds, quality, STYLES, strict=False):
+            axes.plot(x, y, label=row.system, markersize=8, **{**style, "linestyle": "none"})
+        axes.plot(seconds[NAMED:], quality[NAMED:], color=INK, linestyle="none", marker=".")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:g}")
-        axes.margins(x=0.25, y=0.15)
+        axes.margins(x=0.1, y=0.1)
         axes.set(xlabel="seconds of training, logarithmic", ylabel=f"{MAIN}, percent")
+        legend_above(axes, columns)
 
-    return Plot("Quality against cost", "Up is better, left is cheaper.", alt, draw(paint, alt))
+    columns, height = _legend_size([row.system for row in known[:NAMED]])
+    caption = f"Up is better, left is cheaper.{_of_many(len(known))}"
+    return Plot("Quality against cost", caption, alt, draw(paint, alt, height=3.2 + height))
 
 
 def by_frequency(rows: Sequence[Row]) -> Plot | None:
@@ -50,7 +55,7 @@ def by_frequency(rows: Sequence[Row]) -> Plot | None:
     lines: dict[str, list[float]] = {}
     names: list[str] = []
     k = 5
-    for row in rows:
+    for row in rows[:NAMED]:
         assert row.evaluation is not None
         k = max(row.evaluation.k)
         deciles = row.evaluation.deciles
@@ -64,18 +69,16 @@ def by_frequency(rows: Sequence[Row]) -> Plot | None:
     )
 
     def paint(axes: Axes) -> None:
-        for (system, line), style in zip(lines.items(), cycle(STYLES), strict=False):
+        for (system, line), style in zip(lines.items(), STYLES, strict=False):
             axes.plot(range(len(line)), line, label=system, markersize=5, **style)
         axes.set(xlabel="decile of labels by training frequency, 1 = most frequent", ylabel="percent", ylim=(0, 100))
         axes.set_xticks(range(len(names)), names)
-        legend_above(axes)
+        legend_above(axes, columns)
 
-    return Plot(
-        "Frequent and rare labels",
-        f"The share of right labels that are among the first {k}, in ten groups of equally many labels.",
-        alt,
-        draw(paint, alt, height=3.8),
-    )
+    columns, height = _legend_size(lines)
+    share = f"The share of right labels that are among the first {k}, in ten groups of equally many labels."
+    caption = f"{share}{_of_many(len(rows))}"
+    return Plot("Frequent and rare labels", caption, alt, draw(paint, alt, height=3.2 + height))
 
 
 def sweep(title: str, key: str, points: Sequence[tuple[Any, Mapping[str, Any], Row]]) -> Plot:
@@ -111,9 +114,25 @@ def sweep(title: str, key: str, points: Sequence[tuple[Any, Mapping[str, Any], R
         else:
             axes.set_xticks(range(len(values)), values)
         axes.set(xlabel=key, ylabel=f"{MAIN}, percent" if several else "percent")
-        legend_above(axes)
+        legend_above(axes, columns)
 
-    return Plot(f"{title}: {key}", f"One run for each value of {key}.", alt, draw(paint, alt))
+    columns, height = _legend_size(lines)
+    return Plot(f"{title}: {key}", f"One run for each value of {key}.", alt, draw(paint, alt, height=3.2 + height))
+
+
+def _legend_size(names: Iterable[str]) -> tuple[int, float]:
+    """(columns, inches of height) of a legend with such names, which must leave room for the axes.
+
+    >>> _legend_size(["knn", "bonsai", "prior", "parabel"]), _legend_size(["knn (sweep) neighbours=100, power=1.0"] * 4)
+    ((3, 0.4), (1, 0.8))
+    """
+    lengths = [len(name) for name in names]
+    columns = max(1, min(3, 66 // (max(lengths, default=0) + 6)))
+    return columns, 0.2 * -(-len(lengths) // columns)
+
+
+def _of_many(models: int) -> str:
+    return f" Of {models} models the {NAMED} best by {MAIN} have names." if models > NAMED else ""
 
 
 def _named(settings: Mapping[str, Any]) -> str:

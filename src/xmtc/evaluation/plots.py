@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: matplotlib wants colours, the page has CSS variables: these stand-ins are replaced in the finished SVG.
 INK, FAINT, FIRST, SECOND, THIRD = "#010101", "#020202", "#030303", "#040404", "#050505"
 VARIABLES = {INK: "--ink", FAINT: "--line", FIRST: "--first", SECOND: "--second", THIRD: "--third"}
+#: The same for a drawing without a page: what pages have on light ground.
+LIGHT = "svg{--ink:#1d2329;--line:#d9dee3;--first:#1769aa;--second:#c2570c;--third:#4d7c0f;background:#ffffff}"
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class Plot:
     caption: str
     alt: str
     svg: Markup
+
+    @property
+    def file(self) -> str:
+        """The drawing as a file of its own, with the colours of light ground."""
+        return str(self.svg).replace("</title>", f"</title><style>{LIGHT}</style>", 1)
 
 
 def draw(paint: Callable[[Axes], None], alt: str, *, width: float = 6.0, height: float = 3.4) -> Markup:
@@ -215,7 +222,7 @@ def count_bars(bins: dict[str, int], title: str, unit: str) -> Plot:
     return Plot(title, f"{alt[0].upper()}{alt[1:]}.", alt, draw(paint, alt))
 
 
-def legend_above(axes: Axes) -> None:
+def legend_above(axes: Axes, columns: int = 3) -> None:
     """A legend over the axes."""
     # Inside the axes it would cover high values.
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=columns, borderaxespad=0)
