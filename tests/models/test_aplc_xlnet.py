@@ -69,6 +69,7 @@ LONGER = {"epochs": 12, "batch": 10, "learning_rate": 0.02, "hidden_learning_rat
         ("xlnet", {}), ("xlnet", {"encoder": {"pooling": "auto", "frozen_layers": 1}}), ("bert", {"hidden": 24}),
         ("bert", {"encoder": {"frozen_layers": 1}}), ("bert", {"partition": "auto", "clusters": 3}),
         ("bert", {"training": {"average_from": 6}}), ("albert", {}),
+        ("bert", {"training": {"head_epochs": 4}, "encoder": {"frozen_layers": 1}}),
     ],
     ids=str,
 )  # fmt: skip
