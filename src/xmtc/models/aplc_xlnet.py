@@ -205,7 +205,9 @@ class AplcXlNet(Model):
         with cores_at_work() as cores:
 
             def encoded(part: LabelledTexts) -> LabelledVectors:
-                return LabelledVectors(torch.from_numpy(learner.network.encoder.vectors(part.texts, cores)), part.targets)
+                return LabelledVectors(
+                    torch.from_numpy(learner.network.encoder.vectors(part.texts, cores)), part.targets
+                )
 
             head = HeadLearner(learner.network, encoded(learner.train), encoded(learner.valid))
         learner.network.expect(head.train.vectors)
