@@ -12,8 +12,8 @@ Starting threads takes longer than reading a short text, so a parallel kernel ma
 work; it needs no lock.
 
 Kernels sort by `np.sort` and find an order by `np.argsort(..., kind="mergesort")`, never by another argsort: numba
-gives the quicksorts of both the same name if they were compiled in different processes, and takes one for the other when it
-finds them in its cache, which ends the process.
+gives the quicksorts of both the same name if they were compiled in different processes, and takes one for the other
+when it finds them in its cache, which ends the process.
 """
 
 from __future__ import annotations
