@@ -1,20 +1,24 @@
-"""A training step of adaptive label clusters against that of a flat linear layer, and their share of prediction time.
+"""A training step of adaptive label clusters against that of a flat linear layer; and how fast APLC-MiniLM predicts.
 
-    python benchmarks/aplc.py [--labels 13330,131073,670091] [--width 768] [--steps 5] [--rounds 3] [--threads 2]
+    python benchmarks/aplc.py [--labels 13330,131073,670091] [--steps 5] [--rounds 3] [--threads 2] [--documents 512]
 
-Both layers score labels from the same hidden states, both lack biases and have the same loss, `binary_loss`, that makes
-no matrix of targets. The optimiser is plain SGD without momentum for both, so that weights and gradients are all
-that is in memory: at 670,091 labels and width 768, 4.1 GB for the flat layer and half of that for ours. A step is the
-loss, all gradients and SGD. Labels follow Zipf's law, five for each of 32 documents; both layers get the same batches
-and take turns.
+Training: both layers score labels from the same hidden states, both lack biases and have the same loss, `binary_loss`,
+that makes no matrix of targets, and multiply in the same way. The optimiser is plain SGD without momentum for both, so
+that weights and gradients are all that is in memory: at 670,091 labels and width 512, 2.7 GB for the flat layer and
+half of that for ours. A step is the loss, all gradients and SGD. Labels follow Zipf's law, five for each of 32
+documents; both layers get the same batches and take turns.
 
 Clusters are the paper's: two halves up to 31K labels (AmazonCat-13k, Wiki10-31k), thirds up to 501K (Wiki-500k), and
-quarters above (Amazon-670k); the dimension of tails is halved each time. To the parameters of equation 6 the layer adds
-those of its layer normalisation. Equation 14 counts multiplications alone.
+quarters above (Amazon-670k); the dimension of tails is halved each time. The hidden state has 768 numbers, and 512 with
+quarters. To the parameters of equation 6 the layer adds those of its layer normalisation. Equation 14 counts
+multiplications alone.
 
-Prediction: top 5 of 32 documents, beside a transformer of XLNet-base's size (`--layers`, `--tokens`) with random
-weights. How many tails are pruned depends on what was learned, so the layer's time is given for both ends: "pruned",
-where no document needs a tail, and "unpruned", where each needs all of them. A trained model is between the two.
+Prediction: the whole way from texts to the best 5 labels, for test documents of a corpus (`--corpus`), read by a real
+encoder (`--encoder`, cut after `--tokens`). The network is not trained, which changes no time but that of tails: how
+many are pruned depends on what was learned. So times are given for both ends: "pruned", where no document needs a tail,
+and "unpruned", where each needs all of them. A trained model is between the two. First with the corpus's own labels,
+then with the last of `--labels`, in the paper's clusters and in the cheapest ones by equation 12 (`partition=auto`).
+The share of the output layer is the time it takes alone for the same documents.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synthetic import zipf_draws
-from timing import seconds, side_by_side
+from timing import arguments, corpus, seconds, side_by_side
 from xmtc.corpus.sparse import Csr, make_csr
 from xmtc.labelspace.cluster_costs import (
     access_probabilities,
@@ -37,10 +41,15 @@ from xmtc.labelspace.cluster_costs import (
     parameter_count,
 )
 from xmtc.labelspace.frequency import FrequencyClusters
-from xmtc.nn.adaptive_clusters import AdaptiveClusters, binary_loss
+from xmtc.nn.adaptive_clusters import AdaptiveClusters, binary_loss, label_logits
+from xmtc.nn.cluster_network import ClusterNetwork, best_labels, labels_of
+from xmtc.nn.encoder import Encoder, EncoderTexts
+from xmtc.nn.pretrained import load_pretrained
+from xmtc.nn.settings import EncoderSettings
+from xmtc.nn.threads import cores_at_work
 
 BATCH, LABELS_A_DOCUMENT, DECAY, TOP, RATE = 32, 5, 2, 5, 0.1
-HEAD_WIDTH = 64  # of the transformer's attention
+DOCUMENTS = 490_449  # of Amazon-670k
 SURE = 50.0  # a logit whose probability is 1 for single precision
 
 
@@ -49,6 +58,11 @@ def paper_proportions(labels: int) -> list[float]:
     if labels <= 31_000:
         return [0.5, 0.5]
     return [0.33, 0.33, 0.34] if labels <= 502_000 else [0.25] * 4
+
+
+def paper_width(labels: int) -> int:
+    """The hidden states of these data sets, Table 3."""
+    return 768 if labels <= 502_000 else 512
 
 
 def zipf_targets(rng: np.random.Generator, labels: int) -> Csr:
@@ -89,7 +103,8 @@ def compare_training(clusters: FrequencyClusters, width: int, count: int, rounds
 
     def flat_loss(hidden: Tensor, targets: Csr) -> Tensor:
         rows = np.repeat(np.arange(BATCH), np.diff(targets.indptr))
-        sums = binary_loss(flat(hidden), torch.from_numpy(rows), torch.from_numpy(targets.indices.astype(np.int64)))
+        logits = label_logits(hidden, flat.weight)
+        sums = binary_loss(logits, torch.from_numpy(rows), torch.from_numpy(targets.indices.astype(np.int64)))
         return (sums / labels).mean()
 
     our_steps, flat_steps = steps(ours, ours, batches), steps(flat, flat_loss, batches)
@@ -112,43 +127,78 @@ def print_sizes(clusters: FrequencyClusters, width: int) -> None:
         print(f"tails needed by a {whose}: {shares}; so equation 14 expects {ratio:.2f} times as fast")
 
 
-def time_prediction(clusters: FrequencyClusters, width: int, layers: int, tokens: int, rounds: int) -> None:
-    """Print the time of top-k and its share of prediction."""
-    block = nn.TransformerEncoderLayer(width, max(1, width // HEAD_WIDTH), 4 * width, batch_first=True)
-    encoder = nn.TransformerEncoder(block, layers, enable_nested_tensor=False).eval()
-    words, hidden = torch.randn(BATCH, tokens, width), torch.randn(BATCH, width)
-    layer = AdaptiveClusters(clusters, width, DECAY)
-    hidden[:, 0] = 1.0  # so that the first weight of each root sets its logit
-    with torch.inference_mode():
-        encoding = min(seconds(lambda: encoder(words)) for _ in range(rounds))
+def time_prediction(options: argparse.Namespace, clusters: FrequencyClusters, whose: str) -> None:
+    """Print documents a second, and the share of the output layer.
+
+    The first number of the hidden state is made 1, so that the first weight of each root sets its logit.
+    """
+    texts = corpus(options.data, options.corpus)[1][: options.documents].texts
+    assert texts is not None
+    settings = EncoderSettings(name=options.encoder, max_tokens=options.tokens)
+    pretrained = load_pretrained(options.encoder)
+    encoder = Encoder.of(pretrained, settings)
+    network = ClusterNetwork.made(encoder, clusters, hidden=None, decay=DECAY, dropout=0.0, seed=0).eval()
+    with torch.no_grad():
+        network.hidden.weight[0], network.hidden.bias[0] = 0, SURE
+
+    def read() -> EncoderTexts:
+        return EncoderTexts(pretrained.tokenizer.encode(texts, options.tokens))
+
+    with cores_at_work() as cores, torch.inference_mode():
+        states = torch.tanh(network.hidden(torch.from_numpy(encoder.vectors(read(), cores))))
+
+    def predict() -> None:  # all that the model does
+        with cores_at_work() as cores:
+            best_labels(network, read(), TOP, cores)
+
+    def score() -> None:
+        with cores_at_work() as cores:
+            labels_of(network.output, states, TOP, cores)
+
+    sizes = ", ".join(f"{size:,}" for size in clusters.sizes)
+    print(f"{settings.title}, {len(texts):,} documents of {options.corpus}, {whose}: {sizes} labels", flush=True)
     for name, logit in (("pruned", -SURE), ("unpruned", SURE)):
         with torch.no_grad():
-            layer.root.weight[:, 0] = logit
-        layer.top_k(hidden, TOP)  # compiles
-        spent = min(seconds(lambda: layer.top_k(hidden, TOP)) for _ in range(rounds))
-        share = spent / (spent + encoding)
-        print(f"top {TOP}, {name}: {1000 * spent / BATCH:.3f} ms a document, {share:.1%} of prediction")
+            network.output.root.weight[:, 0] = logit
+        score()  # compiles
+        whole, output = (min(seconds(work) for _ in range(options.rounds)) for work in (predict, score))
+        print(
+            f"top {TOP}, {name}: {len(texts) / whole:.1f} documents/s; the output layer takes "
+            f"{1000 * output / len(texts):.3f} of {1000 * whole / len(texts):.3f} ms a document, {output / whole:.1%}",
+            flush=True,
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--labels", default="13330,131073,670091")
-    parser.add_argument("--width", type=int, default=768)
+    parser.add_argument("--width", type=int, help="of the hidden state (the paper's)")
     parser.add_argument("--steps", type=int, default=5, help="a round")
     parser.add_argument("--rounds", type=int, default=3, help="the best of them counts")
-    parser.add_argument("--layers", type=int, default=12, help="of the transformer")
-    parser.add_argument("--tokens", type=int, default=128, help="a document")
+    parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--corpus", default="debtags")
+    parser.add_argument("--documents", type=int, default=512)
+    parser.add_argument("--tokens", type=int, default=128, help="a document, at the most")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    print(f"width {options.width}, batch {BATCH}, {options.threads} threads, a transformer of {options.layers} layers")
-    for labels in map(int, options.labels.split(",")):
+    print(f"batch {BATCH}, {options.threads} threads")
+    sizes = [int(labels) for labels in options.labels.split(",")]
+    for labels in sizes:
+        width = options.width or paper_width(labels)
         clusters = FrequencyClusters.by_proportions(-np.arange(labels), paper_proportions(labels))
-        print(f"\n{labels:,} labels in {', '.join(f'{size:,}' for size in clusters.sizes)}", flush=True)
-        print_sizes(clusters, options.width)
-        compare_training(clusters, options.width, options.steps, options.rounds)
-        time_prediction(clusters, options.width, options.layers, options.tokens, options.rounds)
+        print(f"\n{labels:,} labels in {', '.join(f'{size:,}' for size in clusters.sizes)}; width {width}", flush=True)
+        print_sizes(clusters, width)
+        compare_training(clusters, width, options.steps, options.rounds)
+    print()
+    counts = corpus(options.data, options.corpus)[0].label_counts
+    own = FrequencyClusters.by_proportions(counts[counts > 0], [0.5, 0.5])
+    time_prediction(options, own, "its own clusters")
+    time_prediction(options, clusters, "the paper's clusters")
+    counts = np.rint(DOCUMENTS * zipf_frequencies(clusters.labels)).astype(np.int64)
+    cheapest = FrequencyClusters.cheapest(counts, DOCUMENTS, clusters.tails, DECAY)
+    time_prediction(options, cheapest, "the cheapest clusters")
 
 
 if __name__ == "__main__":

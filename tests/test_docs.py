@@ -18,11 +18,13 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from warm_processes import ForkServer
 
 import xmtc
 from xmtc.data import demo_folder
@@ -94,12 +96,21 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def commands(fork_server: Callable[..., ForkServer], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the shell to look in, with an `xmtc` that need not import everything each time."""
+    folder = tmp_path_factory.mktemp("bin")
+    fork_server("numba", "lightning.pytorch").command(BIN / "xmtc", folder / "xmtc")
+    return folder
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_blocks_run_and_print_what_the_page_says(
-    page: Path, files: Path, make_docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, files: Path, commands: Path, make_docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(commands), str(BIN), os.environ["PATH"]]))
     # A module of its own, known by its name: pydantic looks up the types of a class there.
     namespace = ModuleType("documented")
     monkeypatch.setitem(sys.modules, namespace.__name__, namespace)
@@ -133,7 +144,7 @@ def run_python(block: Block, where: str, namespace: ModuleType) -> str:
 
 
 def run_shell(block: Block, where: str) -> str:
-    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"}
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
     environment.pop("FORCE_COLOR", None)
     run = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.code], env=environment, capture_output=True, text=True, check=False

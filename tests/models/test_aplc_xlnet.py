@@ -215,12 +215,6 @@ def test_a_saved_model_needs_neither_the_encoders_folder_nor_the_hub(
     assert str(tmp_path) not in (tmp_path / "model" / "encoder.json").read_text()
 
 
-def test_prediction_does_without_lightning(short: Callable[..., Settings], tmp_path: Path) -> None:
-    AplcXlNet(**short(training={"epochs": 1})).fit(small_corpus(40)).save(tmp_path / "model")
-    program = "import sys, xmtc; xmtc.load(sys.argv[1]).predict(['ship']); assert 'lightning' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program, tmp_path / "model"], check=True)
-
-
 def change_facts(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     from xmtc import storage
 

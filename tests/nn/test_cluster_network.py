@@ -86,6 +86,8 @@ def test_best_labels_in_batches_are_those_of_single_documents(
     learner: ClusterLearner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("xmtc.nn.encoder.TOKENS_TOGETHER", 30)
+    monkeypatch.setattr("xmtc.nn.cluster_network.READ_TOGETHER", 11)
+    monkeypatch.setattr("xmtc.nn.cluster_network.SCORED_TOGETHER", 4)
     with cores_at_work() as cores:
         ids, scores = best_labels(learner.network, learner.train.texts, 4, cores)
     for document in (0, 7, 35):

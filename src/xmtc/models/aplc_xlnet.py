@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 WEIGHTS = "network"
 HEAD = "head"
 MANY_LABELS = (100_000, 600_000)  # from where the paper has three and four clusters
-BYTES_OF_TEXT = 4  # for a token, at the least
 
 
 class AplcTraining(TransformerTraining):
@@ -137,30 +136,22 @@ class AplcXlNet(Model):
     @property
     def title(self) -> str:
         """APLC-XLNet only with XLNet."""
-        encoder = self.config.encoder
-        is_xlnet = "xlnet" in encoder.title.lower()
+        encoder = self.config.encoder.title
+        is_xlnet = "xlnet" in encoder.lower()
         if self.labels_ is not None:  # then we know it
             is_xlnet = self.network_.encoder.architecture == "xlnet"
-        return "APLC-XLNet" if is_xlnet else f"APLC-{encoder.title}"
+        return "APLC-XLNet" if is_xlnet else f"APLC-{encoder}"
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes: weights, those that are learned seven times, the values of a batch, and what frozen layers find."""
-        from xmtc.nn.pretrained import encoder_size
+        from xmtc.nn.pretrained import encoder_size, training_memory
 
         assert corpus.texts is not None
         config, size = self.config, encoder_size(self.config.encoder.name)
         counts = corpus.label_counts[corpus.label_counts > 0]
         output = parameter_count(self._clusters(counts, len(corpus)).sizes, config.hidden or size.width, config.decay)
-        frozen = min(1.0, config.encoder.frozen_layers / size.layers)
-        tokens = min(config.encoder.max_tokens, corpus.texts.nbytes // (BYTES_OF_TEXT * len(corpus)) + 3)
-        layers = 1 if config.encoder.checkpointing else max(1, size.layers - config.encoder.frozen_layers)
-        batch = min(config.training.batch, len(corpus))
-        values = batch * tokens * (20 * size.width + 4 * tokens) * layers + 4 * batch * len(counts)
-        kept = 2 * tokens * size.width * len(corpus) if 0 < frozen < 1 else 0
-        # More than half of what is free would go into a file.
-        return int(28 * (size.weights * (1 - frozen) + output) + 4 * size.weights + 4 * values + kept // 2) + (
-            100 << 20
-        )
+        encoder = training_memory(config.encoder, len(corpus), corpus.texts.nbytes, config.training.batch)
+        return encoder + 28 * output + 16 * min(config.training.batch, len(corpus)) * len(counts)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         from xmtc.nn.cluster_network import ClusterLearner, ClusterNetwork, LabelledTexts

@@ -38,7 +38,7 @@ from xmtc.memory import give_back_memory
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.linear import LinearTree, NodeWeights
+from xmtc.search.linear import LinearTree, NodeWeights, read_tree
 from xmtc.search.linear_training import child_documents, reached_by, train_level, work_of
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
@@ -211,15 +211,5 @@ class Parabel(Model):
     def _load(self, folder: FolderReader) -> None:
         with folder.building("tfidf"):
             self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
-        self.trees_ = []
-        for at in range(self.config.trees):
-            name = f"tree{at}"
-            with folder.building(name):
-                tree = LinearTree.from_arrays(folder.arrays(name), len(self._fitted()), self.vectors_.width)
-
-            def check(tree: LinearTree = tree, name: str = name) -> None:
-                with folder.building(name):
-                    tree.check()
-
-            folder.check(f"{name}.safetensors", check)
-            self.trees_.append(tree)
+        labels, width = len(self._fitted()), self.vectors_.width
+        self.trees_ = [read_tree(folder, f"tree{at}", labels, width) for at in range(self.config.trees)]

@@ -44,7 +44,7 @@ from xmtc.nn.settings import EncoderSettings, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
 from xmtc.search.beam import beam_search
-from xmtc.search.linear import LinearTree, NodeWeights
+from xmtc.search.linear import LinearTree, NodeWeights, read_tree
 from xmtc.search.linear_training import child_documents, reached_by, train_level, work_of
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
@@ -53,6 +53,7 @@ from xmtc.text.tfidf import TfIdfSettings
 from xmtc.text.tokens import TokenStore
 
 if TYPE_CHECKING:
+    from xmtc.nn.encoder import Encoder
     from xmtc.nn.matcher import Matcher
     from xmtc.nn.weights import Arrays
 
@@ -158,104 +159,114 @@ class XTransformer(Model):
         from xmtc.nn.pretrained import encoder_size, training_memory
 
         assert corpus.texts is not None
-        config, documents, labels = self.config, len(corpus), np.count_nonzero(corpus.label_counts)
-        vectors = DocumentVectors(config.tfidf)
-        terms, width = vectors.terms_of(corpus), encoder_size(config.encoder.name).width
-        shared = terms * corpus.targets.nnz // max(1, documents)
-        ranker = (12 + 6 * len(config.label_vectors)) * (shared + int(labels) * width)
-        joined = 16 * (terms + documents * width)
-        if config.matcher == "linear":
-            frozen = config.encoder.model_copy(update={"frozen_layers": encoder_size(config.encoder.name).layers})
-            encoder = training_memory(frozen, documents, corpus.texts.nbytes, 1)
-        else:
-            encoder = training_memory(config.encoder, documents, corpus.texts.nbytes, config.training.batch)
-        return vectors.memory_needed(corpus) + joined + ranker + encoder
+        config, documents = self.config, len(corpus)
+        vectors, size = DocumentVectors(config.tfidf), encoder_size(config.encoder.name)
+        terms, labels = vectors.terms_of(corpus), int(np.count_nonzero(corpus.label_counts))
+        shared = terms * corpus.targets.nnz // max(1, documents) + labels * size.width
+        joined = 16 * (terms + documents * size.width)
+        untrained = config.encoder.model_copy(update={"frozen_layers": size.layers})
+        settings, batch = (untrained, 1) if self._linear else (config.encoder, config.training.batch)
+        encoder = training_memory(settings, documents, corpus.texts.nbytes, batch)
+        return vectors.memory_needed(corpus) + joined + (12 + 6 * len(config.label_vectors)) * shared + encoder
+
+    @property
+    def _linear(self) -> bool:
+        return self.config.matcher == "linear"
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        assert corpus.texts is not None
         config = self.config
         self.vectors_ = DocumentVectors(config.tfidf)
         features = self.vectors_.fit_transform(corpus)
-        plain = self._untuned()
-        untuned = np.zeros((0, 0), np.float32)
-        if config.matcher == "linear" or "embeddings" in config.label_vectors:
-            untuned = self._encoded(plain, self._tokens(corpus.texts), checkpoints, "vectors")
-        self.networks_ = [plain] if config.matcher == "linear" else []
-        self.rankers_ = []
-        for at, kind in enumerate(config.label_vectors):
-            tree = self._clusters(kind, at, corpus, features, untuned, plain)
-            vectors = untuned
-            if config.matcher == "transformer":
-                network, vectors = self._tuned(tree, at, corpus, valid, checkpoints)
-                self.networks_.append(network)
+        self.networks_, self.rankers_ = [], []
+        trees, untuned = self._clustered(corpus, features, checkpoints)
+        for at, tree in enumerate(trees):
+            vectors = untuned if self._linear else self._tuned(tree, at, corpus, valid, checkpoints)
             kept = checkpoints.get(f"ranker{at}")
-            width = self.vectors_.width + (vectors.shape[1] if config.embedding_weight else 0)
             if kept is None:
                 ranker = self._ranker(tree, at, self._joined(features, vectors), vectors, corpus.targets)
                 checkpoints.put(f"ranker{at}", ranker.to_arrays())
             else:
-                ranker = LinearTree.from_arrays(kept, len(corpus.labels), width)
+                ranker = LinearTree.from_arrays(kept, len(corpus.labels), self._width)
                 ranker.check()
             self.rankers_.append(ranker)
             give_back_memory()
 
-    def _untuned(self) -> Matcher:
-        """The encoder as it comes, without clusters."""
-        from xmtc.nn.encoder import Encoder
+    @property
+    def _width(self) -> int:
+        """How many features the classifiers see."""
+        return self.vectors_.width + (self.networks_[0].encoder.width if self.config.embedding_weight else 0)
+
+    def _clustered(self, corpus: Corpus, features: Csr, checkpoints: Checkpoints) -> tuple[list[LabelTree], Vectors]:
+        """(for each member a tree of two levels, clusters and labels; the untuned encoder's vectors, if needed)."""
         from xmtc.nn.matcher import Matcher
+
+        assert corpus.texts is not None
+        kinds, seen = self.config.label_vectors, np.flatnonzero(corpus.label_counts)
+        untuned, trees = np.zeros((0, 0), np.float32), []
+        if self._linear or {*kinds} - {"documents"}:
+            plain = Matcher(self._encoder(), clusters=0, dropout=0.0)
+            if self._linear or "embeddings" in kinds:
+                untuned = self._encoded(plain, corpus.texts, checkpoints, "vectors")
+            if self._linear:
+                self.networks_.append(plain)
+        for at, kind in enumerate(kinds):
+            if kind == "documents":
+                vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), seen)
+            else:
+                if kind == "embeddings":
+                    dense = take_rows(corpus.targets.T.tocsr(), seen) @ untuned
+                else:
+                    names = (f"{corpus.labels.name(i)} {corpus.labels.description(i)}" for i in seen.tolist())
+                    dense = self._encoded(plain, Strings.of(names), checkpoints, "names")
+                vectors = unit_rows(with_dense(empty_csr(len(seen)), dense))
+            tree = build_tree(vectors, max_leaf=self.config.max_leaf, levels=1, seed=derived_seed(self.config.seed, at))
+            tree = tree.spread_over(seen, len(corpus.labels))
+            trees.append(tree if tree.depth == 2 else LabelTree((LabelTree.of([[[0]]]).levels[0], *tree.levels)))
+        return trees, untuned
+
+    def _encoder(self) -> Encoder:
+        """The encoder as it comes."""
+        from xmtc.nn.encoder import Encoder
         from xmtc.nn.pretrained import load_pretrained
 
         pretrained = load_pretrained(self.config.encoder.name)
         self.tokenizer_ = pretrained.tokenizer
-        return Matcher(Encoder.of(pretrained, self.config.encoder), clusters=0, dropout=self.config.dropout)
+        return Encoder.of(pretrained, self.config.encoder)
 
     def _tokens(self, texts: Strings) -> TokenStore:
         return self.tokenizer_.encode(texts, self.config.encoder.max_tokens)
 
-    def _encoded(self, network: Matcher, tokens: TokenStore, checkpoints: Checkpoints, name: str) -> Vectors:
-        """The encoder's vectors of all documents, kept as a piece of the run."""
-        from xmtc.nn.encoder import EncoderTexts
+    def _encoded(
+        self, network: Matcher, texts: Strings, checkpoints: Checkpoints | None = None, name: str = ""
+    ) -> Vectors:
+        """The encoder's vectors of texts, kept as a piece of the run if there is one."""
+        from xmtc.nn.encoder import EncoderTexts, batches_of
         from xmtc.nn.threads import cores_at_work
 
-        kept = checkpoints.get(name)
+        kept = checkpoints.get(name) if checkpoints is not None else None
         if kept is not None:
             return kept["vectors"]
-        with cores_at_work() as cores:
-            vectors = network.encoder.vectors(EncoderTexts(tokens), cores)
-        checkpoints.put(name, {"vectors": vectors})
+        tokens = EncoderTexts(self._tokens(texts))
+        with cores_at_work(len(batches_of(tokens))) as cores:
+            vectors = network.encoder.vectors(tokens, cores)
+        if checkpoints is not None:
+            checkpoints.put(name, {"vectors": vectors})
         return vectors
-
-    def _clusters(
-        self, kind: Clustering, at: int, corpus: Corpus, features: Csr, untuned: Vectors, plain: Matcher
-    ) -> LabelTree:
-        """A tree of two levels, clusters and labels."""
-        labels, seen = len(corpus.labels), np.flatnonzero(corpus.label_counts)
-        if kind == "documents":
-            vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), seen)
-        else:
-            if kind == "embeddings":
-                dense = take_rows(corpus.targets.T.tocsr(), seen) @ untuned
-            else:
-                names = Strings.of(f"{corpus.labels.name(i)} {corpus.labels.description(i)}" for i in seen.tolist())
-                dense = self._encoded(plain, self._tokens(names), Checkpoints(None, {}), "names")
-            vectors = unit_rows(with_dense(empty_csr(len(seen)), dense))
-        tree = build_tree(vectors, max_leaf=self.config.max_leaf, levels=1, seed=derived_seed(self.config.seed, at))
-        tree = tree.spread_over(seen, labels)
-        return tree if tree.depth == 2 else LabelTree((LabelTree.of([[[0]]]).levels[0], *tree.levels))
 
     def _tuned(
         self, tree: LabelTree, at: int, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints
-    ) -> tuple[Matcher, Vectors]:
-        """(matcher, its vectors of all training documents)."""
+    ) -> Vectors:
+        """Train a matcher; gives its vectors of all training documents."""
         from xmtc.nn.matcher import Matcher, tuned
 
         assert corpus.texts is not None
         config, seed, clusters = self.config, derived_seed(self.config.seed, at), tree.levels[0].shape[1]
-        network = Matcher.made(self._untuned().encoder, clusters, config.dropout, seed)
+        network = Matcher.made(self._encoder(), clusters, config.dropout, seed)
+        self.networks_.append(network)
         if clusters == 1:  # nothing to decide
-            return network, self._encoded(network, self._tokens(corpus.texts), checkpoints, f"matcher{at}-vectors")
+            return self._encoded(network, corpus.texts, checkpoints, f"matcher{at}-vectors")
         settings = config.training.at(0)
-        return network, tuned(network, tree, corpus, valid, self._tokens, settings, seed, checkpoints, f"matcher{at}")
+        return tuned(network, tree, corpus, valid, self._tokens, settings, seed, checkpoints, f"matcher{at}")
 
     def _joined(self, features: Csr, vectors: Vectors) -> Csr:
         """Tf-idf and the encoder's vectors side by side, of length 1 together."""
@@ -271,11 +282,10 @@ class XTransformer(Model):
         """Classifiers of the labels below their clusters, and of the clusters if the matcher is linear."""
         config = self.config
         lists = child_documents(tree, targets)
-        linear = config.matcher == "linear"
         top, below = tree.levels
-        work = work_of(below, lists[1]) + (work_of(top, lists[0]) if linear else 0)
+        work = work_of(below, lists[1]) + (work_of(top, lists[0]) if self._linear else 0)
         with progress(f"training the ranker, {at + 1} of {len(config.label_vectors)}", work) as bar:
-            if linear:
+            if self._linear:
                 clusters = train_level(features, top, lists[0], None, config.ranker, config.seed, bar)
             else:
                 clusters = NodeWeights.nothing(1, top.shape[1])
@@ -295,7 +305,7 @@ class XTransformer(Model):
 
     def _search_block(self, tree: LinearTree, at: int, features: Csr, vectors: Vectors, k: int) -> Found:
         config = self.config
-        if config.matcher == "linear":
+        if self._linear:
             return tree.search(features, config.ranker.loss, config.beam, k, config.discount)
         scores = self.networks_[at].scores(vectors)[:, tree.tree.levels[0].indices]  # (documents, clusters)
         chances = -np.square(np.maximum(0, 1 - scores)).ravel()
@@ -329,12 +339,11 @@ class XTransformer(Model):
     def _read(self, corpus: Corpus) -> Iterator[tuple[Csr, Vectors]]:
         """For each member (what its classifiers see, the encoder's vectors)."""
         assert corpus.texts is not None
-        features, tokens = self.vectors_.transform(corpus), self._tokens(corpus.texts)
-        nowhere = Checkpoints(None, {})
+        features = self.vectors_.transform(corpus)
         vectors, joined = np.zeros((0, 0), np.float32), features
         for at in range(len(self.rankers_)):
-            if at < len(self.networks_):
-                vectors = self._encoded(self.networks_[at], tokens, nowhere, "vectors")
+            if at < len(self.networks_):  # linear matchers share one
+                vectors = self._encoded(self.networks_[at], corpus.texts)
                 joined = self._joined(features, vectors)
             yield joined, vectors
 
@@ -386,29 +395,20 @@ class XTransformer(Model):
             self.vectors_ = DocumentVectors.from_arrays(config.tfidf, folder.arrays("tfidf"))
         self.tokenizer_ = SubwordTokenizer.from_json(folder.text("tokenizer.json"))
         facts = folder.json("encoder")
-        self.networks_, self.rankers_ = [], []
 
         def made(arrays: Arrays) -> Matcher:
             encoder = Encoder.from_facts(facts, config.encoder)
             if encoder.vocabulary < len(self.tokenizer_):
                 raise ValueError(f"an encoder of {encoder.vocabulary} tokens for {len(self.tokenizer_)}")
-            return Matcher(encoder, 0 if linear else len(arrays["output.bias"]), config.dropout)
+            return Matcher(encoder, 0 if self._linear else len(arrays["output.bias"]), config.dropout)
 
-        linear = config.matcher == "linear"
-        for at in range(1 if linear else len(config.label_vectors)):
-            self.networks_.append(read_network(folder, f"matcher{at}", made).eval())
-        width = self.vectors_.width + (self.networks_[0].encoder.width if config.embedding_weight else 0)
-        for at in range(len(config.label_vectors)):
-            name = f"ranker{at}"
-            with folder.building(name):
-                ranker = LinearTree.from_arrays(folder.arrays(name), len(self._fitted()), width)
+        members, labels = len(config.label_vectors), len(self._fitted())
+        self.networks_ = [
+            read_network(folder, f"matcher{at}", made).eval() for at in range(1 if self._linear else members)
+        ]
+        self.rankers_ = [read_tree(folder, f"ranker{at}", labels, self._width) for at in range(members)]
+        for at, ranker in enumerate(self.rankers_):
+            with folder.building(f"ranker{at}"):
                 clusters = ranker.tree.levels[0].shape[1]
-                if ranker.tree.depth != 2 or (not linear and self.networks_[at].clusters != clusters):
+                if ranker.tree.depth != 2 or (not self._linear and self.networks_[at].clusters != clusters):
                     raise ValueError("its clusters are not those of the matcher")
-
-            def check(ranker: LinearTree = ranker, name: str = name) -> None:
-                with folder.building(name):
-                    ranker.check()
-
-            folder.check(f"{name}.safetensors", check)
-            self.rankers_.append(ranker)

@@ -30,7 +30,7 @@ from xmtc.labelspace.cluster_costs import tail_widths
 from xmtc.labelspace.frequency import FrequencyClusters
 
 START_DEVIATION = 0.02  # of new weights, as in the authors' code
-MOST_SCORES = 6_000_000  # documents x labels at once in prediction
+MOST_SCORES = 1_000_000  # documents x labels at once in prediction; more would not stay in the processor's cache
 NO_LABEL = np.iinfo(np.int32).max
 
 

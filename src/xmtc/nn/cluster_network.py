@@ -21,6 +21,9 @@ from xmtc.nn.threads import Cores
 from xmtc.progress import progress
 
 SMALLEST = 1e-6
+READ_TOGETHER = 8192  # documents whose hidden states are kept until their labels are sought
+SCORED_TOGETHER = 256  # documents that share the reading of the labels' weights
+Found = tuple[NDArray[np.int32], NDArray[np.float32]]  # labels and probabilities, each (documents, k)
 
 
 class ClusterNetwork(nn.Module):
@@ -120,20 +123,38 @@ class HeadLearner:
         return ndcg(found, self.valid.targets)
 
 
-def best_labels(
-    network: ClusterNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging"
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+def best_labels(network: ClusterNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging") -> Found:
     """(labels, probabilities) of the k best labels of each document, best first; -1 and 0 for "no more"."""
     documents = len(texts.tokens)
     ids, scores = np.full((documents, k), -1, np.int32), np.zeros((documents, k), np.float32)
     batches = batches_of(texts)
+    ends = np.cumsum([0, *map(len, batches)])
 
-    def work(some: Ints) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        with torch.inference_mode():
-            return network.output.top_k(network(texts, some), k)
+    @torch.inference_mode()
+    def read(some: Ints) -> Tensor:
+        hidden: Tensor = network(texts, some)
+        return hidden
 
     with progress(what, len(batches)) as bar:
-        for some, found in zip(batches, cores.map(work, batches), strict=True):
-            ids[some], scores[some] = found
-            bar.advance()
+        first = 0
+        while first < len(batches):
+            last = max(first + 1, int(ends.searchsorted(ends[first] + READ_TOGETHER, "right")) - 1)
+            states = []
+            for hidden in cores.map(read, batches[first:last]):
+                states.append(hidden)
+                bar.advance()
+            rows = np.concatenate(batches[first:last])
+            ids[rows], scores[rows] = labels_of(network.output, torch.cat(states), k, cores)
+            first = last
     return ids, scores
+
+
+def labels_of(output: AdaptiveClusters, hidden: Tensor, k: int, cores: Cores) -> Found:
+    """The same from hidden states (documents, hidden).
+
+    An encoder reads few documents at once, but here many share the reading of the labels' weights: these may be a
+    hundred times as many numbers as the documents have.
+    """
+    parts = hidden.tensor_split(max(cores.count, -(-len(hidden) // SCORED_TOGETHER)))
+    found = list(cores.map(lambda part: output.top_k(part, k), parts))
+    return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])

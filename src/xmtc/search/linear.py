@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.labels import Csr
 from xmtc.labelspace.tree import LabelTree
 from xmtc.search.beam import LevelScorer, beam_search
+from xmtc.storage import FolderReader
 
 LOSSES = ("squared_hinge", "logistic")
 NO_OFFSETS = np.zeros((0, 0), np.float32)  # for classifiers that are trained from nothing
@@ -172,6 +173,19 @@ class LinearTree:
 
         if not sound_weights(*self.weights, self.child_starts, self.width):
             raise ValueError("its weights do not belong to its nodes and features")
+
+
+def read_tree(folder: FolderReader, name: str, labels: int, width: int) -> LinearTree:
+    """The tree in NAME.safetensors, of so many labels and features; BadModelFolder if it is damaged."""
+    with folder.building(name):
+        tree = LinearTree.from_arrays(folder.arrays(name), labels, width)
+
+    def check() -> None:
+        with folder.building(name):
+            tree.check()
+
+    folder.check(f"{name}.safetensors", check)
+    return tree
 
 
 def ends_of(sizes: Any) -> NDArray[np.int64]:

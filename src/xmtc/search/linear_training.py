@@ -102,7 +102,7 @@ class Task:
     documents: NDArray[np.int32]
     sizes: NDArray[np.int64]  # how many documents each child has
     positives: NDArray[np.int64]  # which, child after child, as positions in `documents`
-    only_child: bool
+    only_child: bool  # and no document to say no to
     planned: int  # its part of the work as foreseen before training
 
     @property
@@ -156,11 +156,12 @@ def tasks_of(level: Csr, lists: Any, reached: Csr | None) -> Iterator[Task]:
             places = np.searchsorted(documents, found)
         size = max(SMALLEST_TASK, share // max(1, len(found)))
         starts = ends_of(children)
+        nothing_to_decide = len(children) == 1 and len(documents) == len(found)
         for first in range(0, max(1, len(children)), size):  # a node without children, too
             last = min(first + size, len(children))
             yield Task(
                 node, first, documents.astype(np.int32), children[first:last],
-                places[starts[first] : starts[last]].astype(np.int64), len(children) == 1, (last - first) * len(found),
+                places[starts[first] : starts[last]].astype(np.int64), nothing_to_decide, (last - first) * len(found),
             )  # fmt: skip
 
 
