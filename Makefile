@@ -43,7 +43,7 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	@echo "==> our models beside other programs, on the corpora in $(DATA)"
-	@$(BIN)/python benchmarks/side_by_side.py --data $(DATA)
+	@$(BIN)/python benchmarks/programs.py --data $(DATA)
 	@$(BIN)/python tools/make_docs.py
 
 bench-speed: $(STAMP)

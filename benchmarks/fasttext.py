@@ -19,7 +19,6 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +108,7 @@ def show(rows: dict[str, Row], options: argparse.Namespace) -> None:
         print(f"* training, {PEER} / {OURS}: {ratio:.2f} (at least 1 is promised: {verdict})")
 
 
-def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options, from the command line or as told."""
+def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--corpus", default="cooking", help="cooking, debtags, bibtex, ... (cooking)")
     parser.add_argument("--loss", choices=LOSSES, default="ova")
@@ -123,11 +121,7 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--venvs", type=Path, default=VENVS, help=f"folder of the peers' environments ({VENVS})")
     parser.add_argument("--limit", type=float, default=3600, help="seconds after which a tool is given up (3600)")
     parser.add_argument("--json", type=Path, help="write everything to this file too")
-    return parser.parse_args(words)
-
-
-def main() -> None:
-    options = parsed()
+    options = parser.parse_args()
     rows = compare(options)
     show(rows, options)
     if options.json:

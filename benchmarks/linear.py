@@ -176,19 +176,14 @@ def names(text: str) -> list[str]:
     return text.split(",")
 
 
-def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options, from the command line or as told."""
+def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--corpus", type=names, default=["tibkat", "debtags"], help="tibkat,debtags")
     parser.add_argument("--tools", type=names, default=[*OURS, *PEERS], help=",".join((*OURS, *PEERS)))
     parser.add_argument("--venvs", type=Path, default=VENVS, help=f"folder of the peers' environments ({VENVS})")
     parser.add_argument("--limit", type=float, default=3600, help="seconds after which a tool is given up (3600)")
     parser.add_argument("--json", type=Path, help="write everything to this file too")
-    return parser.parse_args(words)
-
-
-def main() -> None:
-    options = parsed()
+    options = parser.parse_args()
     found: dict[str, Any] = {}
     for name in options.corpus:
         rows = compare(name, options)

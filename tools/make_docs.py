@@ -172,7 +172,7 @@ def demo_table() -> str:
 
 
 def side_by_side() -> str:
-    """All that `benchmarks/side_by_side.py` measured."""
+    """All that `benchmarks/programs.py` measured."""
     found = json.loads(SIDE_BY_SIDE.read_text("utf-8"))
     rows = [program(name, row, costs=True) for name, tools in found["corpora"].items() for row in tools.values()]
     header = ("corpus", "program", PRECISION, "nDCG@5", "PSP@5", "training", "ms a document", "folder", "memory")

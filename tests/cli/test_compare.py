@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -167,6 +168,20 @@ def test_nothing_is_begun_without_time(corpus: Path, tmp_path: Path, capsys: pyt
     assert main(["compare", str(corpus), "--models", "prior", "--out", str(tmp_path / "r"), "--budget", "0.001s"]) == 0
     assert "waiting: the budget was spent" in capsys.readouterr().out
     assert (tmp_path / "r" / "comparison.html").exists()
+
+
+def test_ctrl_c_leaves_a_report_of_what_is_done(
+    corpus: Path, compared: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.Work, "start", interrupted)
+    out = shutil.copytree(compared, tmp_path / "results")
+    assert main(["compare", str(corpus), "--models", "prior,bonsai,dismec", "--out", str(out)]) == 130
+    runs = json.loads((out / "results.json").read_text())["runs"]
+    assert [run["status"] for run in runs] == ["finished", "stopped", "waiting"]
+    assert "stopped before its turn" in capsys.readouterr().out
 
 
 def test_rows_are_called_as_the_model_calls_itself(tmp_path: Path) -> None:

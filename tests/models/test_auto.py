@@ -132,6 +132,37 @@ def test_memory_is_looked_at_first(corpus: Corpus, candidates: Chosen, monkeypat
     assert "GiB of memory, more than there is" in notes(auto)["knn"]
 
 
+def test_a_method_without_what_it_needs_is_not_tried(
+    corpus: Corpus, candidates: Chosen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: Any) -> int:
+        raise XmtcError("no encoder here; install one")
+
+    candidates(PRIOR, KNN, ROCCHIO)
+    monkeypatch.setattr(NearestNeighbours, "memory_needed", missing)
+    auto = Auto(budget="1m").fit(corpus)
+    assert notes(auto)["knn"] == "not tried: no encoder here; install one"
+    assert "rocchio" in auto.names_
+
+
+def test_a_member_that_cannot_be_trained_again_stays_as_it_is(
+    corpus: Corpus, candidates: Chosen, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit = NearestNeighbours._fit
+
+    def once(self: NearestNeighbours, documents: Corpus, *args: Any) -> None:
+        if len(documents) == len(corpus):
+            raise MemoryError
+        fit(self, documents, *args)
+
+    candidates(KNN)
+    monkeypatch.setattr(NearestNeighbours, "_fit", once)
+    auto = Auto(budget="1m").fit(corpus)
+    assert auto.members_[0].train_documents_ == 240
+    assert auto.report_["trained on all documents"] == []
+    assert "knn on all documents: failed: MemoryError" in capsys.readouterr().err
+
+
 def test_there_is_a_model_on_disk_while_it_goes_on(corpus: Corpus, candidates: Chosen, tmp_path: Path) -> None:
     candidates(PRIOR, KNN)
     seen: list[list[str]] = []

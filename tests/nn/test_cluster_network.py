@@ -140,6 +140,6 @@ def test_head_learns_alone(learner: ClusterLearner) -> None:
         assert head.quality(cores) == pytest.approx(learner.quality(cores))
     for name, weight in network.encoder.state_dict().items():
         assert torch.equal(weight, encoder[name]), name
-    nobody = LabelledVectors(vectors[:0], csr_array(LABELS[:0]))
+    nobody = LabelledVectors(vectors[:0], csr_array(np.zeros((0, 6), np.float32)))
     with cores_at_work() as cores:
         assert HeadLearner(network, known, nobody).quality(cores) is None

@@ -204,7 +204,10 @@ class Search:
             return f"not tried: {why}"
         if not self.trained:
             return ""  # so that there is a model, however little time
-        needed = make(candidate.model, **candidate.settings).memory_needed(self.rest)
+        try:
+            needed = make(candidate.model, **candidate.settings).memory_needed(self.rest)
+        except XmtcError as error:  # such as an encoder that is not installed
+            return f"not tried: {error}"
         if needed > available_memory():
             return f"not tried: it needs about {needed / 2**30:.1f} GiB of memory, more than there is"
         cost = self.cost(candidate) * candidate.least
@@ -356,7 +359,7 @@ def _sample(corpus: Corpus) -> Corpus:
 
 
 def _why(error: Exception) -> str:
-    return f"failed: {error or type(error).__name__}"
+    return f"failed: {str(error) or type(error).__name__}"
 
 
 def _renumbered(choice: Choice) -> Choice:

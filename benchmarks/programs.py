@@ -1,6 +1,6 @@
 """Our models beside other programs, on the same corpora and machine: the tables of README and docs/results.md.
 
-    python benchmarks/side_by_side.py [--data DIR] [--corpus debtags,cooking] [--tools dismec,pecos,auto] [--again]
+    python benchmarks/programs.py [--data DIR] [--corpus debtags,cooking] [--tools dismec,pecos,auto] [--again]
 
 Writes docs/side-by-side.json, of which `tools/make_docs.py` makes the tables. What stands there already is not measured
 again unless --again asks for it, so that a long run can be stopped and started anew.
@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,9 +27,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import fasttext
-import linear
-from linear import BUSY, METRICS, VENVS, Row, busy_cores, names
+from linear import BUSY, METRICS, OURS, VENVS, Row, busy_cores, names
 from peers.environments import ENVIRONMENTS
 from timing import arguments, corpus
 from xmtc.cli import main as xmtc
@@ -36,7 +35,7 @@ from xmtc.cli import main as xmtc
 AUTO, FASTTEXT = "auto", "fasttext"
 #: What tables call the tools, with the version in place of {}.
 TITLES = {
-    **{name: f"`{name}`" for name in linear.OURS},
+    **{name: f"`{name}`" for name in OURS},
     AUTO: "`auto`",
     "omikuji-parabel": "omikuji {}, Parabel",
     "omikuji-bonsai": "omikuji {}, Bonsai",
@@ -53,19 +52,29 @@ RESULTS = Path(__file__).parents[1] / "docs" / "side-by-side.json"
 
 def measured(tool: str, name: str, options: argparse.Namespace) -> Row:
     """One tool on one corpus."""
-    common = ["--data", str(options.data), "--venvs", str(options.venvs), "--limit", str(options.limit)]
     if tool == AUTO:
         row = auto_row(name, options)
     elif tool == FASTTEXT:
-        row = fasttext.compare(fasttext.parsed([*common, "--corpus", name, "--tools", fasttext.PEER]))[fasttext.PEER]
+        row = results_of("fasttext.py", tool, name, options)[tool]
         if "predict s" in row:
             row["batch ms"] = 1000 * row.pop("predict s") / len(corpus(options.data, name)[1])
     else:
-        row = linear.compare(name, linear.parsed([*common, "--tools", tool]))[tool]
+        row = results_of("linear.py", tool, name, options)[name]["tools"][tool]
     environment = ENVIRONMENTS.get(tool.partition("-")[0])
     title = TITLES[tool].format(environment.version if environment else "")
     facts = {"ours": environment is None, "date": time.strftime("%Y-%m-%d"), "busy": row.get("busy cores", 0) > BUSY}
     return {"title": title, **facts, **row}
+
+
+def results_of(script: str, tool: str, name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """What another benchmark writes for one tool on one corpus."""
+    with tempfile.TemporaryDirectory(prefix="xmtc-programs-") as folder:
+        out = Path(folder) / "results.json"
+        common = {"data": options.data, "corpus": name, "tools": tool, "venvs": options.venvs, "limit": options.limit}
+        words = [f"--{key}={value}" for key, value in {**common, "json": out}.items()]
+        subprocess.run([sys.executable, str(Path(__file__).with_name(script)), *words], check=True)
+        found: dict[str, Any] = json.loads(out.read_text("utf-8"))
+        return found
 
 
 def auto_row(name: str, options: argparse.Namespace) -> Row:
