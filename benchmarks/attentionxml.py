@@ -20,20 +20,18 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import os
 import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from linear import BUSY, METRICS, THREADS, VENVS, Row, busy_cores, metrics_of, names, show_table
-from peers.environments import Problem, output_of, python_of
+from linear import METRICS, Row, show_table
+from side_by_side import OURS, add_options, compare
 from timing import arguments, corpus
 from xmtc.corpus.corpus import Corpus
 
-OURS, PEER = "xmtc", "libmultilabel-nn"
+PEER = "libmultilabel-nn"
 SPEEDS = ("train docs/s", "predict docs/s")
 COSTS = ("train s", "predict s", "prepare s", "peak MB")
 WARM_UP = 40  # documents
@@ -56,7 +54,7 @@ def our_settings(job: dict[str, Any], vectors: Path) -> dict[str, Any]:
     }
 
 
-def write_job(train: Corpus, test: Corpus, folder: Path, options: argparse.Namespace) -> None:
+def write_job(train: Corpus, test: Corpus, options: argparse.Namespace, folder: Path) -> None:
     """The files of the runners in `benchmarks/peers/`."""
     vectors = folder / "vectors.txt"
     opened = gzip.open if options.vectors.suffix == ".gz" else open
@@ -78,45 +76,8 @@ def write_job(train: Corpus, test: Corpus, folder: Path, options: argparse.Names
         "max_tokens": 500,
         **{key: getattr(options, key) for key in ("corpus", "epochs", "batch", "hidden", "candidates")},
     }
-    (folder / "job.json").write_text(json.dumps({**job, "ours": our_settings(job, vectors)}))
-
-
-def costs_of(tool: str, job: Path, out: Path, options: argparse.Namespace) -> Row:
-    """Run a tool; its answers are then in `out`."""
-    python, module = (
-        (sys.executable, "ours_nn") if tool == OURS else (python_of(tool, options.venvs), "libmultilabel_nn")
-    )
-    busy = busy_cores()
-    if busy > BUSY:
-        print(f"{tool}: {busy:.1f} cores have other work, so that its times may be too long", file=sys.stderr)
-    out.mkdir()
-    settings = {"cwd": Path(__file__).parent, "env": {**os.environ, **THREADS}, "timeout": options.limit}
-    printed = output_of([str(python), "-m", f"peers.{module}", str(job), str(out)], **settings)
-    return {"prepare s": 0.0, **json.loads(printed.splitlines()[-1]), "busy cores": busy}
-
-
-def compare(options: argparse.Namespace) -> dict[str, Row]:
-    train, test = corpus(options.data, options.corpus)
-    train = train[: options.documents]
-    options.documents = len(train)
-    rows: dict[str, Row] = {}
-    with tempfile.TemporaryDirectory(prefix="xmtc-attentionxml-") as temporary:
-        job = Path(temporary) / "job"
-        job.mkdir()
-        write_job(train, test, job, options)
-        for tool in options.tools:
-            print(f"{options.corpus}: {tool}", file=sys.stderr)
-            out = Path(temporary) / tool
-            try:
-                costs = costs_of(tool, job, out, options)
-            except Problem as problem:
-                rows[tool] = {"problem": str(problem)}
-                continue
-            speeds = len(train) * options.epochs / costs["train s"], len(test) / costs["predict s"]
-            rows[tool] = {
-                **metrics_of(out / "answers.npz", train, test), **dict(zip(SPEEDS, speeds, strict=True)), **costs
-            }  # fmt: skip
-    return rows
+    ours = {"model": "attentionxml", "ours": our_settings(job, vectors), "shorter": {}}
+    (folder / "job.json").write_text(json.dumps({**job, **ours}))
 
 
 def promises(rows: dict[str, Row]) -> Iterator[tuple[str, float, float]]:
@@ -147,13 +108,18 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=256, help="of the LSTM, in each direction (256)")
     parser.add_argument("--candidates", type=int, default=16, help="clusters whose labels are looked at (16)")
     parser.add_argument("--vectors", type=Path, help="word vectors in GloVe's text format (DATA/vectors/glove...)")
-    parser.add_argument("--tools", type=names, default=[OURS, PEER], help=f"{OURS},{PEER}")
-    parser.add_argument("--venvs", type=Path, default=VENVS, help=f"folder of the peers' environments ({VENVS})")
-    parser.add_argument("--limit", type=float, default=3600, help="seconds after which a tool is given up (3600)")
-    parser.add_argument("--json", type=Path, help="write everything to this file too")
+    add_options(parser, PEER)
     options = parser.parse_args()
     options.vectors = options.vectors or options.data / "vectors" / "glove.100d.txt.gz"
-    rows = compare(options)
+    train, test = corpus(options.data, options.corpus)
+    train = train[: options.documents]
+    options.documents = len(train)
+    rows = compare(train, test, partial(write_job, train, test, options), "libmultilabel_nn", options)
+    for row in rows.values():
+        if "problem" not in row:
+            speeds = len(train) * options.epochs / row["train s"], len(test) / row["predict s"]
+            row.setdefault("prepare s", 0.0)
+            row.update(zip(SPEEDS, speeds, strict=True))
     show(rows, options)
     if options.json:
         found = {"tools": rows, "promises": [list(promise) for promise in promises(rows)]}

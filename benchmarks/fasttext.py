@@ -16,26 +16,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
-import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from linear import BUSY, METRICS, THREADS, VENVS, Row, busy_cores, metrics_of, names, show_table
-from peers.environments import Problem, output_of, python_of
+from linear import METRICS, Row, show_table
+from side_by_side import OURS, add_options, compare
 from timing import arguments, corpus
 from xmtc.corpus.corpus import Corpus
 from xmtc.text.words import WordRules
 
-OURS, PEER = "xmtc", "fasttext"
+PEER = "fasttext"
 COSTS = ("train s", "predict s", "peak MB")
 LOSSES = ("ova", "softmax", "ns")  # the same names in both
 TUTORIAL_RATES = {"ova": 0.5, "softmax": 1.0, "ns": 1.0}
 WARM_UP = 100  # documents
 
 
-def write_job(train: Corpus, test: Corpus, folder: Path, options: argparse.Namespace) -> None:
+def write_job(train: Corpus, test: Corpus, options: argparse.Namespace, folder: Path) -> None:
     """The files of the runners in `benchmarks/peers/`."""
     rules = WordRules()
     for part, name, labelled in (
@@ -51,7 +49,10 @@ def write_job(train: Corpus, test: Corpus, folder: Path, options: argparse.Names
     job: dict[str, Any] = {
         "data": str(options.data.resolve()),
         "corpus": options.corpus,
+        "documents": len(train),
         "warm_up": WARM_UP,
+        "model": "fasttext",
+        "shorter": {"epochs": 1},
         "ours": {
             "loss": options.loss, "dimensions": options.dimensions, "epochs": options.epochs,
             "learning_rate": options.rate, "word_ngrams": options.ngrams,
@@ -62,39 +63,6 @@ def write_job(train: Corpus, test: Corpus, folder: Path, options: argparse.Names
         },
     }  # fmt: skip
     (folder / "job.json").write_text(json.dumps(job))
-
-
-def costs_of(tool: str, job: Path, out: Path, options: argparse.Namespace) -> Row:
-    """Run a tool; its answers are then in `out`."""
-    python, module = (
-        (sys.executable, "ours_fasttext") if tool == OURS else (python_of(tool, options.venvs), "fasttext_cpp")
-    )
-    busy = busy_cores()
-    if busy > BUSY:
-        print(f"{tool}: {busy:.1f} cores have other work, so that its times may be too long", file=sys.stderr)
-    out.mkdir()
-    settings = {"cwd": Path(__file__).parent, "env": {**os.environ, **THREADS}, "timeout": options.limit}
-    printed = output_of([str(python), "-m", f"peers.{module}", str(job), str(out)], **settings)
-    return {**json.loads(printed.splitlines()[-1]), "busy cores": busy}
-
-
-def compare(options: argparse.Namespace) -> dict[str, Row]:
-    """Both tools on one corpus."""
-    train, test = corpus(options.data, options.corpus)
-    rows: dict[str, Row] = {}
-    with tempfile.TemporaryDirectory(prefix="xmtc-fasttext-") as temporary:
-        job = Path(temporary) / "job"
-        job.mkdir()
-        write_job(train, test, job, options)
-        for tool in options.tools:
-            print(f"{options.corpus}: {tool}", file=sys.stderr)
-            out = Path(temporary) / tool
-            try:
-                costs = costs_of(tool, job, out, options)
-                rows[tool] = {**metrics_of(out / "answers.npz", train, test), **costs}
-            except Problem as problem:
-                rows[tool] = {"problem": str(problem)}
-    return rows
 
 
 def show(rows: dict[str, Row], options: argparse.Namespace) -> None:
@@ -117,12 +85,10 @@ def main() -> None:
     parser.add_argument("--ngrams", type=int, default=2, help="words together (2)")
     parser.add_argument("--rate", type=float, default=2.0, help="our learning rate (2)")
     parser.add_argument("--peer-rate", type=float, help="the C++ program's learning rate (ova 0.5, others 1)")
-    parser.add_argument("--tools", type=names, default=[OURS, PEER], help=f"{OURS},{PEER}")
-    parser.add_argument("--venvs", type=Path, default=VENVS, help=f"folder of the peers' environments ({VENVS})")
-    parser.add_argument("--limit", type=float, default=3600, help="seconds after which a tool is given up (3600)")
-    parser.add_argument("--json", type=Path, help="write everything to this file too")
+    add_options(parser, PEER)
     options = parser.parse_args()
-    rows = compare(options)
+    train, test = corpus(options.data, options.corpus)
+    rows = compare(train, test, partial(write_job, train, test, options), "fasttext_cpp", options)
     show(rows, options)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")

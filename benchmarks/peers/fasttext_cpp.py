@@ -1,4 +1,4 @@
-"""fastText itself, the C++ program, measured as `ours_fasttext.py` measures ours.
+"""fastText itself, the C++ program, measured as `ours_texts.py` measures ours.
 
 python -m peers.fasttext_cpp FOLDER OUT
 

@@ -4,17 +4,21 @@
 take the place of standard input, output and error. The answer is the exit code.
 """
 
+import atexit
+import gc
 import importlib
 import json
 import os
 import runpy
 import socket
 import sys
+import traceback
 from typing import Any
 
 listener = socket.socket(fileno=int(sys.argv[1]))
 for module in sys.argv[2:]:
     importlib.import_module(module)
+gc.freeze()  # else each process would go through all of it, and copy it
 
 
 def next_job() -> Any:
@@ -59,4 +63,18 @@ sys.path[0] = os.path.dirname(job["script"])  # noqa: PTH120
 sys.stdin = open(0, closefd=False)  # noqa: SIM115
 sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
 sys.stderr = open(2, "w", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
-runpy.run_path(job["script"], run_name="__main__")
+code: Any = 0
+try:
+    runpy.run_path(job["script"], run_name="__main__")
+except SystemExit as end:
+    code = end.code or 0
+    if not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+except BaseException:
+    traceback.print_exc()
+    code = 1
+atexit._run_exitfuncs()
+sys.stdout.flush()
+sys.stderr.flush()
+os._exit(code)  # the usual end would take all imported modules apart, which costs more than the job

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from contract_corpus import TOPICS, small_corpus
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from tiny_encoders import tiny_bert
+from warm_processes import ForkServer
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
@@ -295,7 +293,7 @@ def test_frozen_weights_stay_as_they_were(short: Callable[..., Settings]) -> Non
     assert all(".layer.2." in name for name in moved)
 
 
-def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
+def test_two_processes_learn_what_one_learns(fork_server: Callable[..., ForkServer], tmp_path: Path) -> None:
     words = list(TOPICS.values())
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "num_hidden_layers": 2}
     settings = {
@@ -304,11 +302,7 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
         "training": {"epochs": 1, "batch": 7, "learning_rate": 0.01, "encoder_learning_rate": 0.003},
         "partition": [1, 4],  # the last tail is needed by few documents
     }
-    paths = [str(Path(__file__).parent.parent / folder) for folder in ("nn", "contract")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])}
-    run = subprocess.run(
-        [sys.executable, CHILD, json.dumps(settings)], capture_output=True, text=True, env=environment, check=False
-    )
+    run = fork_server("numba", "lightning.pytorch").run(CHILD, json.dumps(settings))
     assert run.returncode == 0, run.stderr[-3000:]
     for name, (apart, largest) in json.loads(run.stdout.splitlines()[-1]).items():
         assert apart <= 1e-3 * max(1.0, largest), name

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from toy_learner import RATE, WORDS, Killed, ToyLearner, Weights, short
+from warm_processes import ForkServer
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.errors import XmtcError
@@ -385,12 +383,10 @@ def test_curves_go_on_where_they_ended(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def processes(fork_server: Callable[..., ForkServer], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The weights of runs in one and in two processes; two need a script that they can import."""
     folder, here = tmp_path_factory.mktemp("processes"), Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": str(here), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(here / "children" / "two_processes.py"), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = fork_server("numba", "lightning.pytorch").run(here / "children" / "two_processes.py", folder)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return {**answer, "folder": folder}

@@ -2,6 +2,9 @@
 
 import json
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 
 import torch
 from contract_corpus import small_corpus

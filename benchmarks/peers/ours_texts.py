@@ -1,6 +1,6 @@
-"""Our own fastText, measured as `fasttext_cpp.py` measures the C++ program.
+"""A model of ours, measured as `fasttext_cpp.py` and `libmultilabel_nn.py` measure the other programs.
 
-python -m peers.ours_fasttext FOLDER OUT
+python -m peers.ours_texts FOLDER OUT
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.errors import XmtcError
 
 
-def measure(settings: dict[str, Any], train: Corpus, test: Corpus) -> tuple[dict[str, float], xmtc.Predictions]:
-    model = xmtc.make("fasttext", **settings)
+def measure(
+    name: str, settings: dict[str, Any], train: Corpus, test: Corpus
+) -> tuple[dict[str, float], xmtc.Predictions]:
+    model = xmtc.make(name, **settings)
     start = time.perf_counter()
     model.fit(train)
     trained = time.perf_counter()
@@ -31,8 +33,9 @@ def main() -> None:
     folder, out = map(Path, sys.argv[1:])
     job = json.loads((folder / "job.json").read_text())
     train, test = corpus(Path(job["data"]), job["corpus"])
-    measure({**job["ours"], "epochs": 1}, train[: job["warm_up"]], test)
-    costs, found = measure(job["ours"], train, test)
+    train, few = train[: job["documents"]], job["warm_up"]
+    measure(job["model"], {**job["ours"], **job["shorter"]}, train[:few], test[:few])
+    costs, found = measure(job["model"], job["ours"], train, test)
     save_answers(out / "answers.npz", found.ids, found.scores)
     print(f"\n{json.dumps({**costs, 'peak MB': peak_bytes() / 1e6})}")
 
