@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -83,6 +83,7 @@ def test_proportions_of_the_paper(labels: int, proportions: list[float], cut_off
 
 @settings(max_examples=40)
 @given(label_counts, st.integers(1, 3), st.sampled_from([1.0, 2.0, 4.0]), st.sampled_from([1, 32]))
+@example(np.array([0, 50, 50]), 2, 1.0, 32)
 def test_auto_is_the_best_of_all_cut_offs(counts: NDArray[np.int64], tails: int, decay: float, batch: int) -> None:
     counts = counts[:14]
     tails = min(tails, len(counts) - 1)

@@ -144,6 +144,12 @@ def test_the_cheapest_partition() -> None:
         ({"encoder": {"name": ""}}, "name"),
         ({"encoder": {"pooling": "max"}}, "pooling"),
         ({"training": {"warm_up": 1.0}}, "warm_up"),
+        ({"partition": [0.5, 0.6]}, r"^aplc_xlnet: partition=\[0.5, 0.6\]: proportions must add up to 1, these"),
+        (
+            {"partition": [-0.5, 1.5]},
+            r"^aplc_xlnet: partition=\[-0.5, 1.5\]: must be even, auto, proportions",
+        ),
+        ({"partition": "odd"}, r"^aplc_xlnet: partition='odd': must be even, auto,"),
     ],
     ids=str,
 )
@@ -158,7 +164,7 @@ def test_settings_that_cannot_be(settings: Settings, message: str) -> None:
         ({"clusters": 7}, "clusters=7 are more than the 6 labels"),
         ({"partition": [0.1] * 10}, "6 labels cannot fill 10 clusters"),
         ({"partition": [3, 60]}, "leave a cluster of the 6 labels empty"),
-        ({"partition": [0.01, 0.99]}, "empty"),
+        ({"partition": [0.01, 0.99]}, "the proportions .* leave a cluster of the 6 labels empty"),
         ({"clusters": 6}, "leaves none for tail 5"),
         ({"encoder": {"frozen_layers": 9}}, "has 3 layers"),
         ({"encoder": {"max_tokens": 2}}, "no room"),

@@ -156,7 +156,7 @@ def test_a_saved_model_needs_no_folder_of_the_encoder(short: Shorten, tmp_path: 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"layers": 4}, "this encoder has 3 layers, not 4"),
+        ({"layers": 4}, "layers=4: this encoder has 3 layers, not 4"),
         ({"layers": 3, "encoder": {"frozen_layers": 2}}, "freeze 1 at most, or all 3"),
     ],
     ids=str,

@@ -120,7 +120,7 @@ def test_weights_of_a_shallower_encoder(bert: Path) -> None:
 
 def test_weights_of_a_wider_encoder(bert: Path) -> None:
     change_config(bert, hidden_size=20)
-    refused(bert, str(bert))
+    refused(bert, "not those of a whole bert encoder", "of another shape, such as embeddings.LayerNorm.bias")
 
 
 def test_weights_of_another_architecture(bert: Path, xlnet: Path) -> None:
@@ -156,13 +156,16 @@ def test_an_xlnet_that_reads_in_one_direction(xlnet: Path) -> None:
 def test_a_config_that_is_no_json(bert: Path) -> None:
     (bert / "config.json").write_text("{")
     refused(bert, str(bert))
+    with pytest.raises(ConfigError, match=r"config\.json cannot be read: Expecting"):
+        encoder_size(str(bert))
+    (bert / "config.json").write_text("{}")
     with pytest.raises(ConfigError, match="does not describe an encoder"):
         encoder_size(str(bert))
 
 
 def test_a_tokenizer_that_is_damaged(bert: Path) -> None:
     (bert / "tokenizer.json").write_text("{}")
-    refused(bert, "its tokenizer")
+    refused(bert, "its tokenizer", "is missing")
 
 
 def test_a_tokenizer_of_another_encoder(bert: Path, xlnet: Path) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,11 @@ class FrequencyClusters:
         _check_number(len(proportions), len(counts))
         # Rounding first: 0.1 + 0.7 is a little below 0.8.
         cuts = [math.floor(round(share * len(counts), 6)) for share in np.cumsum(proportions)[:-1].tolist()]
+        if any(end <= start for start, end in pairwise([0, *cuts, len(counts)])):
+            raise ConfigError(
+                f"the proportions {list(proportions)} leave a cluster of the {len(counts):,} labels empty; take fewer "
+                "clusters or a larger share"
+            )
         return cls.by_cut_offs(counts, cuts)
 
     @classmethod
@@ -193,7 +199,8 @@ def _best_choices(reach: NDArray[np.float64], choices: Sequence[Ints], decay: fl
     pointers: list[Ints] = []
     for tail in range(len(choices), 0, -1):
         start = choices[tail - 1][:, None]
-        access = -np.expm1(reach[start] - reach[following])  # (choices, choices of the next cut-off)
+        # (choices, choices of the next cut-off); where the next is not behind, exp could overflow.
+        access = -np.expm1(np.minimum(reach[start] - reach[following], 0))
         total = np.where(following > start, access * (following - start) / decay**tail + cost, np.inf)
         pointers.append(total.argmin(1))
         cost, following = total.min(1), choices[tail - 1]

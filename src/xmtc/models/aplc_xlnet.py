@@ -22,12 +22,13 @@ each that is learned, and the frozen part's output, 2 bytes x tokens x width, in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = "network"
 HEAD = "head"
+Partition = Literal["even", "auto"] | tuple[PositiveInt, ...] | tuple[PositiveFloat, ...]
 MANY_LABELS = (100_000, 600_000)  # from where the paper has three and four clusters
 
 
@@ -85,10 +87,19 @@ class AplcConfig(ModelConfig):
     encoder: EncoderSettings = EncoderSettings()
     hidden: PositiveInt | None = None
     dropout: float = Field(0.1, ge=0, lt=1)
-    partition: Literal["even", "auto"] | tuple[PositiveInt, ...] | tuple[PositiveFloat, ...] = "even"
+    partition: Partition = "even"
     clusters: PositiveInt | None = None
     decay: float = Field(2.0, ge=1, allow_inf_nan=False)
     training: AplcTraining = AplcTraining()
+
+    @field_validator("partition", mode="wrap")
+    @classmethod
+    def _partition_is_one_of_four(cls, value: object, parse: Callable[[object], Partition]) -> Partition:
+        try:
+            return parse(value)
+        except ValueError as error:
+            kinds = "even, auto, proportions above 0 such as [0.7, 0.2, 0.1], or cut-offs such as [1000, 4000]"
+            raise ValueError(f"must be {kinds}") from error
 
     @model_validator(mode="after")
     def _partition_makes_sense(self) -> Self:

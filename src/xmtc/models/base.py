@@ -125,8 +125,10 @@ class Model(ABC):
             return cls.Config(**hyper_parameters)
         except ValidationError as error:
             first = error.errors()[0]
-            key = ".".join(map(str, first["loc"])) or "the configuration"
-            raise ConfigError(f"{cls.name}: {key}={first['input']!r}: {first['msg']}") from error
+            message = first["msg"].removeprefix("Value error, ")
+            if first["loc"]:  # else it is about several settings, and names them
+                message = f"{'.'.join(map(str, first['loc']))}={first['input']!r}: {message}"
+            raise ConfigError(f"{cls.name}: {message}") from error
 
     def fit(
         self,

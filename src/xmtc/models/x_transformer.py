@@ -8,14 +8,14 @@ by the encoder's vectors of these ("embeddings"), or by those of the labels' nam
 with a linear layer, is fine-tuned to find the clusters of a document by squared hinge. The ranker has a linear
 classifier for each label, on the document's tf-idf beside the vector that the tuned encoder makes of it. It learns from
 the documents of the label's cluster and from those for which the matcher finds the cluster, the hard negatives. A
-label's score is exp(-max(0, 1 - s)^2) of the ranker's s, times that of the matcher's.
+label's score is exp(-max(0, 1 - s)^2) of the ranker's s, times that of the matcher's to the power of `discount`.
 
-Where it differs: the authors' ranking leaves out the matcher's score (`discount=0`), and for them a document whose
-cluster the matcher misses is no negative of the cluster's other labels. The matcher begins with the answer "no", and
-stops early by documents that are held out. The paper's ensemble of nine has three encoders, each with three
-clusterings (`label_vectors` lists them, `ensemble="ranks"`); a model here has one encoder. `matcher="linear"` spares
-the fine-tuning: linear classifiers on the same features, with the encoder as it comes, find the clusters. Labels
-without documents are spread over the clusters and get the answer "no".
+Where it differs: the authors' ranking leaves out the matcher's score (`discount=0`); a little of it is better, and all
+of it far worse. For them a document whose cluster the matcher misses is no negative of the cluster's other labels. The
+matcher begins with the answer "no", and stops early by documents that are held out. The paper's ensemble of nine has
+three encoders, each with three clusterings (`label_vectors` lists them, `ensemble="ranks"`); a model here has one
+encoder. `matcher="linear"` spares the fine-tuning: linear classifiers on the same features, with the encoder as it
+comes, find the clusters. Labels without documents are spread over the clusters and get the answer "no".
 
 Cost: encoding each document once for the ranker and about three times for each epoch of the matcher; then training the
 ranker, labels x documents of a cluster x (words + width of the encoder). The folder has the encoder and, of each label,
@@ -104,7 +104,7 @@ class XTransformerConfig(ModelConfig):
     dropout: float = Field(0.1, ge=0, lt=1)
     beam: PositiveInt = 10
     negatives: Literal["teacher", "matcher"] = "matcher"
-    discount: float = Field(1.0, ge=0, le=1)
+    discount: float = Field(0.2, ge=0, le=1)
     embedding_weight: NonNegativeFloat = Field(1.0, allow_inf_nan=False)
     ranker: RankerSettings = RankerSettings()
     training: MatcherTraining = MatcherTraining()

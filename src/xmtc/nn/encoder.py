@@ -90,7 +90,9 @@ class Encoder(nn.Module):
                 "MiniLM or XLNet"
             )
         if not 1 <= self.last_layers <= self.depth:
-            raise ConfigError(f"this encoder has {self.depth} layers, not {self.last_layers}")
+            raise ConfigError(
+                f"layers={self.last_layers}: this encoder has {self.depth} layers, not {self.last_layers}; take fewer"
+            )
         if self.frozen > self.depth:
             raise ConfigError(f"encoder.frozen_layers={self.frozen}: this encoder has {self.depth} layers")
         if self.depth - self.last_layers + 1 < self.frozen < self.depth:

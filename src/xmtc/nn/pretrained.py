@@ -96,8 +96,11 @@ def encoder_size(name: str) -> EncoderSize:
         return XLNET_BASE
     try:
         config = json.loads((folder / CONFIG).read_text("utf-8"))
-        width, layers = (next(int(config[key]) for key in keys if key in config) for keys in (WIDTHS, DEPTHS))
-    except (OSError, ValueError, TypeError, StopIteration) as error:
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{folder / CONFIG} cannot be read: {error}; get the files of the encoder again") from error
+    try:
+        width, layers = (int(config[next(filter(config.__contains__, keys), keys[0])]) for keys in (WIDTHS, DEPTHS))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"{folder / CONFIG} does not describe an encoder: its width and depth are missing") from error
     size = sum(file.stat().st_size for file in folder.iterdir() if file.suffix in (".safetensors", ".bin"))
     return EncoderSize(size // 4, width, max(1, layers))
@@ -130,16 +133,16 @@ def load_pretrained(name: str) -> Pretrained:
         check_architecture(config, place)
         with _explained(place, folder is None):
             model, report = AutoModel.from_pretrained(
-                place, config=config, dtype=torch.float32, output_loading_info=True
+                place, config=config, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True
             )
         with _explained(place, folder is None, "tokenizer"):
             tokenizer = AutoTokenizer.from_pretrained(place)
     missing = [key for key in report["missing_keys"] if not key.startswith("pooler.")]
-    if missing or report["mismatched_keys"]:
+    missing += [key for key, *_ in report["mismatched_keys"]]
+    if missing:
         raise ConfigError(
             f"{place}: its weights are not those of a whole {config.model_type} encoder as {CONFIG} describes it; "
-            f"{len(missing) + len(report['mismatched_keys'])} are missing or of another shape, such as "
-            f"{sorted(map(str, [*missing, *report['mismatched_keys']]))[0]}"
+            f"{len(missing)} are missing or of another shape, such as {min(missing)}"
         )
     return Pretrained(_without_pooler(model), _subwords(tokenizer, config, place), _wants_mean(folder))
 
@@ -213,6 +216,8 @@ def _explained(place: str, from_hub: bool, part: str = "encoder") -> Iterator[No
         yield
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError and more
         reason = " ".join(str(error).split())[:REASON] or type(error).__name__
+        if isinstance(error, KeyError):
+            reason += " is missing"
         if from_hub:
             raise ConfigError(
                 f"encoder.name={place!r} is no folder here, and its {part} could not be fetched from the Hugging Face "
