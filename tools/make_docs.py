@@ -175,7 +175,18 @@ def side_by_side() -> str:
     """All that `benchmarks/programs.py` measured."""
     found = json.loads(SIDE_BY_SIDE.read_text("utf-8"))
     rows = [program(name, row, costs=True) for name, tools in found["corpora"].items() for row in tools.values()]
-    header = ("corpus", "program", PRECISION, "nDCG@5", "PSP@5", "training", "ms a document", "folder", "memory")
+    header = (
+        "corpus",
+        "program",
+        PRECISION,
+        "nDCG@5",
+        "PSP@5",
+        "training",
+        "batch, ms a document",
+        "single, ms",
+        "folder",
+        "memory",
+    )
     return f"{table(header, rows)}\n\n{measured_when(found)}"
 
 
@@ -195,7 +206,7 @@ def program(corpus: str, row: dict[str, Any], costs: bool = False) -> tuple[str,
     """A row of these tables; a star where other work may have made it slower."""
     title = row["title"] + (f", {row['budget']}" if "budget" in row else "")
     if "problem" in row:
-        return (corpus, title, row["problem"], *("–",) * (6 if costs else 3))
+        return (corpus, title, row["problem"], *("–",) * (7 if costs else 3))
     precision = " / ".join(f"{row[metric]:.2f}" for metric in PRECISION.split(" / "))
     star = "*" if row["busy"] else ""
     training = shown_cost("training", row["train s"]) + star
@@ -203,7 +214,8 @@ def program(corpus: str, row: dict[str, Any], costs: bool = False) -> tuple[str,
     if not costs:
         return cells
     sizes = (row[key] * 1e6 if key in row else None for key in ("model MB", "peak MB"))
-    return (*cells, f"{row['batch ms']:.2f}{star}", *(shown_cost("size", size) for size in sizes))
+    times = (f"{row[key]:.2f}{star}" if key in row else "–" for key in ("batch ms", "single ms"))
+    return (*cells, *times, *(shown_cost("size", size) for size in sizes))
 
 
 def measured_when(found: dict[str, Any]) -> str:

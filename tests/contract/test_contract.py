@@ -16,6 +16,7 @@ from xmtc import storage
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.blend import ENSEMBLES, Blend
 from xmtc.models.calibration import Method
 from xmtc.models.catalogue import load, make, model_class
 from xmtc.predictions import Predictions, ScoreKind
@@ -116,6 +117,18 @@ def test_odd_documents(fitted: Model, kind: str) -> None:
 def test_odd_documents_in_training(fresh: Model, corpus: Corpus) -> None:
     odd = Corpus.of([*ODD_TEXTS.values(), "ship sail"], [["odd"]] * len(ODD_TEXTS) + [["sea"]])
     assert_sound(fresh.fit(odd).predict(list(ODD_TEXTS.values()), k=2), len(ODD_TEXTS), 2)
+
+
+def test_can_be_a_member_of_a_blend(fitted: Model, corpus: Corpus, name: str, tmp_path: Path) -> None:
+    if name in ENSEMBLES:
+        with pytest.raises(ConfigError, match="cannot be a member"):
+            Blend(members=[name])
+        return
+    too_few_to_choose = corpus[:5]  # so that both have a say
+    blend = Blend.of([fitted, make("prior").fit(corpus)], too_few_to_choose)
+    assert len(blend.members_) == 2
+    blend.save(tmp_path / "blend")
+    assert_same(load(tmp_path / "blend").predict(corpus[:20], k=3), blend.predict(corpus[:20], k=3))
 
 
 def test_no_documents_to_predict(fitted: Model) -> None:
