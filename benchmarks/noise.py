@@ -22,7 +22,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from timing import arguments, corpus
-from xmtc.cli.train import read_recipe
+from xmtc.cli.recipes import read_recipe
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.noise import Noise, with_noise
 from xmtc.evaluation.evaluate import evaluate

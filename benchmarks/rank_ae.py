@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from timing import arguments, corpus
-from xmtc.cli.train import read_recipe
+from xmtc.cli.recipes import read_recipe
 from xmtc.corpus.corpus import Corpus
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.models.catalogue import make

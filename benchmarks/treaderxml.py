@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from timing import arguments, corpus
-from xmtc.cli.train import put, read_recipe
+from xmtc.cli.recipes import put, read_recipe
 from xmtc.corpus.corpus import Corpus
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.models.base import Model

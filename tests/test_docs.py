@@ -18,11 +18,13 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from warm_processes import ForkServer
 
 import xmtc
 from xmtc.data import demo_folder
@@ -94,12 +96,21 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def commands(fork_server: Callable[..., ForkServer], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the shell to look in, with an `xmtc` that need not import everything each time."""
+    folder = tmp_path_factory.mktemp("bin")
+    fork_server("numba", "lightning.pytorch").command(BIN / "xmtc", folder / "xmtc")
+    return folder
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_blocks_run_and_print_what_the_page_says(
-    page: Path, files: Path, make_docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, files: Path, commands: Path, make_docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(commands), str(BIN), os.environ["PATH"]]))
     # A module of its own, known by its name: pydantic looks up the types of a class there.
     namespace = ModuleType("documented")
     monkeypatch.setitem(sys.modules, namespace.__name__, namespace)
@@ -112,6 +123,19 @@ def test_blocks_run_and_print_what_the_page_says(
             assert make_docs.alike(block.output, printed), f"{where} prints\n{printed}\nnot\n{block.output}"
 
 
+def test_table_beside_other_programs_says_what_failed_and_what_is_doubtful(make_docs: ModuleType) -> None:
+    facts = {"ours": False, "date": "2026-11-16", "busy": True}
+    row = {"title": "omikuji", **facts, "P@1": 50.0, "P@3": 40.0, "P@5": 30.25, "nDCG@5": 45.0, "PSP@5": 20.0}
+    costs = {"train s": 75.0, "batch ms": 0.5, "peak MB": 120.0}
+    cells = ("toy", "omikuji", "50.00 / 40.00 / 30.25", "45.00", "20.00", "1:15*")
+    assert make_docs.program("toy", {**row, **costs}) == cells
+    assert make_docs.program("toy", {**row, **costs}, costs=True) == (*cells, "0.50*", "–", "120 MB")
+    failed = {"title": "`auto`", "budget": "5m", "problem": "could not be installed", **facts}
+    assert make_docs.program("toy", failed) == ("toy", "`auto`, 5m", "could not be installed", "–", "–", "–")
+    found = {"about": {"machine": "2 cores", "numpy": "2.4.6"}, "corpora": {"toy": {"a": row, "b": failed}}}
+    assert make_docs.measured_when(found).startswith("`make bench`, 2026-11-16: 2 cores; numpy 2.4.6. * ")
+
+
 def run_python(block: Block, where: str, namespace: ModuleType) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
@@ -120,7 +144,7 @@ def run_python(block: Block, where: str, namespace: ModuleType) -> str:
 
 
 def run_shell(block: Block, where: str) -> str:
-    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"}
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
     environment.pop("FORCE_COLOR", None)
     run = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.code], env=environment, capture_output=True, text=True, check=False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
 
-from xmtc.cli.train import read_recipe
+from xmtc.cli.recipes import put_value, read_sweep
 from xmtc.models.catalogue import CATALOGUE, make
 
 FOLDER = Path(__file__).parent.parent / "recipes"
@@ -20,11 +21,15 @@ def test_there_are_recipes() -> None:
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_recipe_fits_the_code(path: Path) -> None:
-    name, hyper_parameters = read_recipe(str(path))
-    assert name in CATALOGUE
-    assert name == path.parent.name, "a recipe lies in the folder of its model"
-    config = make(name, **hyper_parameters).config.model_dump(mode="json")
-    assert_taken(hyper_parameters, config)
+    recipe = read_sweep(str(path))
+    assert recipe.model in CATALOGUE
+    assert recipe.model == path.parent.name, "a recipe lies in the folder of its model"
+    for point in recipe.points():
+        hyper_parameters = deepcopy(recipe.values)
+        for key, value in point.items():
+            put_value(hyper_parameters, key, value)
+        config = make(recipe.model, **hyper_parameters).config.model_dump(mode="json")
+        assert_taken(hyper_parameters, config)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())

@@ -10,6 +10,7 @@ writes the page of which it is a picture (1180 x 1380 pixels).
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -24,11 +25,14 @@ import xmtc
 from xmtc.cli.demo import SHOWN
 from xmtc.cli.models import settings
 from xmtc.data import demo_folder
+from xmtc.evaluation.comparison import shown_cost
 from xmtc.models.base import ModelConfig
 from xmtc.models.catalogue import CATALOGUE, make, model_class
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(?P<end><!-- end -->)", re.DOTALL)
+SIDE_BY_SIDE = ROOT / "docs" / "side-by-side.json"
+PRECISION = "P@1 / P@3 / P@5"
 NUMBER = r"-?\d+\.\d+"
 
 
@@ -130,9 +134,8 @@ def recipe_table() -> str:
     for path in sorted((ROOT / "recipes").glob("*/*.yaml")):
         recipe = yaml.safe_load(path.read_text("utf-8"))
         name = path.relative_to(ROOT).as_posix()
-        rows.append(
-            (f"[`{name}`](../{name})", f"`{recipe['model']}`", ", ".join(flat(recipe["set"])) or "the defaults")
-        )
+        settings = ", ".join([*flat(recipe["set"]), *flat(recipe.get("grid", {}))]) or "the defaults"
+        rows.append((f"[`{name}`](../{name})", f"`{recipe['model']}`", settings))
     return table(("recipe", "model", "settings"), rows)
 
 
@@ -168,6 +171,51 @@ def demo_table() -> str:
     return table(("package", "its description begins", "predicted tags"), rows)
 
 
+def side_by_side() -> str:
+    """All that `benchmarks/programs.py` measured."""
+    found = json.loads(SIDE_BY_SIDE.read_text("utf-8"))
+    rows = [program(name, row, costs=True) for name, tools in found["corpora"].items() for row in tools.values()]
+    header = ("corpus", "program", PRECISION, "nDCG@5", "PSP@5", "training", "ms a document", "folder", "memory")
+    return f"{table(header, rows)}\n\n{measured_when(found)}"
+
+
+def beside_others() -> str:
+    """Of each corpus our best and the best of the other programs, by nDCG@5."""
+    found = json.loads(SIDE_BY_SIDE.read_text("utf-8"))
+    rows = []
+    for name, tools in found["corpora"].items():
+        for ours in (True, False):
+            known = [row for row in tools.values() if row["ours"] is ours and "problem" not in row]
+            if known:
+                rows.append(program(name, max(known, key=lambda row: row["nDCG@5"])))
+    return f"{table(('corpus', 'program', PRECISION, 'nDCG@5', 'PSP@5', 'training'), rows)}\n\n{measured_when(found)}"
+
+
+def program(corpus: str, row: dict[str, Any], costs: bool = False) -> tuple[str, ...]:
+    """A row of these tables; a star where other work may have made it slower."""
+    title = row["title"] + (f", {row['budget']}" if "budget" in row else "")
+    if "problem" in row:
+        return (corpus, title, row["problem"], *("–",) * (6 if costs else 3))
+    precision = " / ".join(f"{row[metric]:.2f}" for metric in PRECISION.split(" / "))
+    star = "*" if row["busy"] else ""
+    training = shown_cost("training", row["train s"]) + star
+    cells = (corpus, title, precision, f"{row['nDCG@5']:.2f}", f"{row['PSP@5']:.2f}", training)
+    if not costs:
+        return cells
+    sizes = (row[key] * 1e6 if key in row else None for key in ("model MB", "peak MB"))
+    return (*cells, f"{row['batch ms']:.2f}{star}", *(shown_cost("size", size) for size in sizes))
+
+
+def measured_when(found: dict[str, Any]) -> str:
+    """What is below such a table: dates, machine, versions."""
+    every = [row for tools in found["corpora"].values() for row in tools.values()]
+    dates = sorted({row["date"] for row in every})
+    about = dict(found["about"])
+    versions = ", ".join(f"{name} {version}" for name, version in about.items() if name != "machine")
+    star = " * Other programs were at work beside it." if any(row["busy"] for row in every) else ""
+    return f"`make bench`, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}: {about['machine']}; {versions}.{star}"
+
+
 def example_source() -> str:
     """The small model of examples/, as a block."""
     return f"```python\n{(ROOT / 'examples' / 'centroid_model.py').read_text('utf-8').rstrip()}\n```"
@@ -178,6 +226,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "hyper-parameters": hyper_parameters,
     "recipes": recipe_table,
     "demo": demo_table,
+    "side-by-side": side_by_side,
+    "beside-others": beside_others,
     "centroid": example_source,
 }
 

@@ -11,24 +11,30 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Environment:
-    """What is installed, and what of it without the packages that it asks for."""
+    """A program, what is installed with it, and whether the packages that it asks for are left out."""
 
+    program: str
     packages: tuple[str, ...]
-    alone: tuple[str, ...] = ()
+    alone: bool = False
+
+    @property
+    def version(self) -> str:
+        """Of the program."""
+        return self.program.partition("==")[2]
 
 
 SCIPY = ("numpy==2.4.6", "scipy==1.17.1")
 ENVIRONMENTS = {
-    "omikuji": Environment((*SCIPY, "omikuji==0.5.2")),
+    "omikuji": Environment("omikuji==0.5.2", SCIPY),
     # XR-Linear needs neither torch nor transformers, which would be 6 GB.
-    "pecos": Environment(("numpy==1.26.4", "scipy==1.13.1", "scikit-learn==1.9.1"), alone=("libpecos==1.2.8",)),
-    "napkinxc": Environment((*SCIPY, "napkinxc==0.7.2")),
-    "libmultilabel": Environment((*SCIPY, "libmultilabel==0.10.0", "setuptools<81")),
+    "pecos": Environment("libpecos==1.2.8", ("numpy==1.26.4", "scipy==1.13.1", "scikit-learn==1.9.1"), alone=True),
+    "napkinxc": Environment("napkinxc==0.7.2", SCIPY),
+    "libmultilabel": Environment("libmultilabel==0.10.0", (*SCIPY, "setuptools<81")),
     # Built here, for this processor; its predictions need numpy 1.
-    "fasttext": Environment(("numpy==1.26.4", "scipy==1.14.1", "fasttext==0.9.3")),
+    "fasttext": Environment("fasttext==0.9.3", ("numpy==1.26.4", "scipy==1.14.1")),
     # Without a version of torch pip would bring gigabytes of GPU libraries.
     "libmultilabel-nn": Environment(
-        (*SCIPY, "libmultilabel[nn]==0.10.0", "torch==2.13.0", "lightning==2.6.6", "setuptools<81")
+        "libmultilabel[nn]==0.10.0", (*SCIPY, "torch==2.13.0", "lightning==2.6.6", "setuptools<81")
     ),
 }
 
@@ -41,18 +47,20 @@ def python_of(peer: str, venvs: Path) -> Path:
     """The interpreter of a peer's environment, which is made if it is missing or has other versions."""
     environment, folder = ENVIRONMENTS[peer], venvs / peer
     python, stamp = folder / "bin" / "python", folder / "installed.txt"
-    wanted = "\n".join(environment.packages + environment.alone)
-    if not stamp.exists() or stamp.read_text() != wanted:
+    wanted = {environment.program, *environment.packages}
+    if not stamp.exists() or set(stamp.read_text().split("\n")) != wanted:
         print(f"installing {peer} into {folder}", file=sys.stderr)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         try:
             output_of([sys.executable, "-m", "venv", "--clear", str(folder)])
-            output_of([*pip, *environment.packages])
             if environment.alone:
-                output_of([*pip, "--no-deps", *environment.alone])
+                output_of([*pip, *environment.packages])
+                output_of([*pip, "--no-deps", environment.program])
+            else:
+                output_of([*pip, environment.program, *environment.packages])
         except Problem as problem:
             raise Problem(f"could not be installed: {problem}") from problem
-        stamp.write_text(wanted)
+        stamp.write_text("\n".join(sorted(wanted)))
     return python
 
 

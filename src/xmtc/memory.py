@@ -22,6 +22,24 @@ def available_memory() -> int:
     return max(0, min([_free(), *_container_room(), *_process_room()]))
 
 
+def peak_memory() -> int:
+    """The most bytes that this process has had at once, so far.
+
+    >>> peak_memory() > 0
+    True
+    """
+    # Not `ru_maxrss` where there is a choice: it also counts what the process that started this one had.
+    facts = _numbers(PROC / "self" / "status")
+    if "VmHWM" in facts:
+        return facts["VmHWM"] * 1024
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
 def _free() -> int:
     """What the machine has free; where no system call tells, as much as one could wish."""
     facts = _numbers(PROC / "meminfo")

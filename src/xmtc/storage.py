@@ -52,8 +52,12 @@ DTYPES = {
 class FolderWriter:
     """What a model writes its parts with; see `writing`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, prefix: str = "") -> None:
+        self._folder, self._prefix = folder, prefix
+
+    def part(self, name: str) -> FolderWriter:
+        """For a model inside the model: the same folder, where its files' names begin with NAME-."""
+        return FolderWriter(self._folder, f"{self._prefix}{name}-")
 
     def arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write named arrays as NAME.safetensors."""
@@ -87,7 +91,7 @@ class FolderWriter:
     def _path(self, file_name: str) -> Path:
         if not _plain(file_name):
             raise ValueError(f"{file_name!r} is not a plain file name")
-        return self._folder / file_name
+        return self._folder / (self._prefix + file_name)
 
 
 @contextmanager
@@ -230,17 +234,24 @@ def _runs(process: int) -> bool:
 class FolderReader:
     """A checked model folder; see `opening`."""
 
-    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, manifest: dict[str, Any], whole: FolderReader | None = None, prefix: str = ""
+    ) -> None:
         self.folder = folder
         self.manifest = manifest
-        self._checks: list[Callable[[], None]] = []
+        self._prefix = prefix
+        self._checks: list[Callable[[], None]] = whole._checks if whole is not None else []
+
+    def part(self, name: str, facts: Mapping[str, Any]) -> FolderReader:
+        """What `FolderWriter.part` wrote; `facts` (kind, config, training) are in place of a manifest of its own."""
+        return FolderReader(self.folder, {**facts, "files": self.manifest["files"]}, self, f"{self._prefix}{name}-")
 
     def check(self, file_name: str, check: Callable[[], None]) -> None:
         """Have a part checked from end to end: now if it is small, else before the model is used for the first time.
 
         So a model opens at once, whatever its size, and still nothing damaged is ever used.
         """
-        if self.manifest["files"][file_name]["bytes"] <= SMALL_FILE:
+        if self.manifest["files"][self._prefix + file_name]["bytes"] <= SMALL_FILE:
             check()
         else:
             self._checks.append(check)
@@ -250,7 +261,7 @@ class FolderReader:
         if self._checks:
             with ThreadPoolExecutor() as pool:
                 list(pool.map(lambda check: check(), self._checks))
-            self._checks = []
+            self._checks.clear()
 
     @property
     def kind(self) -> str:
@@ -297,34 +308,38 @@ class FolderReader:
             yield
         except (KeyError, ValueError, TypeError, OverflowError, IndexError) as error:
             what = f"lacks {error}" if isinstance(error, KeyError) else f"is damaged: {error}"
-            raise BadModelFolder(f"{self.folder}: {name}.safetensors {what}; restore it from a copy") from error
+            file = f"{self._prefix}{name}.safetensors"
+            raise BadModelFolder(f"{self.folder}: {file} {what}; restore it from a copy") from error
         except XmtcError as error:
             if isinstance(error, BadModelFolder):
                 raise
-            raise BadModelFolder(f"{self.folder}: {name}.safetensors is damaged: {error}") from error
+            raise BadModelFolder(f"{self.folder}: {self._prefix}{name}.safetensors is damaged: {error}") from error
 
     def json(self, name: str) -> Any:
         """The JSON data of NAME.json."""
         try:
             return json.loads(self.text(f"{name}.json"))
         except (ValueError, RecursionError) as error:
-            raise BadModelFolder(f"{self.folder / name}.json: not JSON: {error}; restore it from a copy") from error
+            file = self.folder / f"{self._prefix}{name}.json"
+            raise BadModelFolder(f"{file}: not JSON: {error}; restore it from a copy") from error
 
     def text(self, file_name: str) -> str:
         """The content of a text file."""
+        file = self._path(file_name)
         try:
-            return self._path(file_name).read_text("utf-8")
+            return file.read_text("utf-8")
         except ValueError as error:
-            raise BadModelFolder(f"{self.folder / file_name}: not UTF-8: {error}; restore it from a copy") from error
+            raise BadModelFolder(f"{file}: not UTF-8: {error}; restore it from a copy") from error
 
     def has(self, file_name: str) -> bool:
         """Whether the model has a part of this name."""
-        return file_name in self.manifest["files"]
+        return self._prefix + file_name in self.manifest["files"]
 
     def _path(self, file_name: str) -> Path:
+        full = self._prefix + file_name
         if not self.has(file_name):
-            raise BadModelFolder(f"{self.folder}: the model has no part {file_name!r}; save it again with this version")
-        return self.folder / file_name
+            raise BadModelFolder(f"{self.folder}: the model has no part {full!r}; save it again with this version")
+        return self.folder / full
 
 
 def opening(path: str | Path, verify: bool = True) -> FolderReader:

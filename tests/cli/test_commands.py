@@ -278,8 +278,9 @@ def test_models(run: Run) -> None:
 
 
 def test_demo(run: Run, tmp_path: Path) -> None:
-    code, out, err = run("demo")
+    code, out, err = run("demo", "--budget", "1s")
     assert code == 0
+    assert "auto" in out
     assert "openssh-server" in out
     assert "Networking › Server" in out
     assert "✓" in out

@@ -34,10 +34,16 @@ FILES = {
     "orphan/train.jsonl": b'{"text": "a", "labels": ["a"]}\n',
     "recipe.yaml": b"model: knn\nset: [1\n",
     "odd.yaml": b"- knn\n",
+    "sweep.yaml": b"model: knn\ngrid:\n  power: [1.0, 2.0]\n",
+    "bad-sweep.yaml": b"model: knn\ngrid:\n  neighbours: [5, 0]\n",
+    "no-list.yaml": b"model: knn\ngrid:\n  power: 2.0\n",
+    "no-grid.yaml": b"model: knn\ngrid: [1, 2]\n",
+    "nobody.yaml": b"grid:\n  power: [1.0]\n",
     "features.jsonl": b'{"features": {"3": 1}, "labels": ["x"]}\n',
     "good.jsonl": b'{"text": "a ship", "labels": ["x"]}\n{"text": "a boat", "labels": ["y"]}\n',
 }
-TRAIN = ["--model", "knn", "--out", "out"]
+OUT = ["--out", "out"]
+TRAIN = ["--model", "knn", *OUT]
 # fmt: off
 CASES: dict[str, tuple[Sequence[str], str]] = {
     "broken line": (["train", "broken.jsonl", *TRAIN], "broken.jsonl:2: not JSON"),
@@ -72,7 +78,7 @@ CASES: dict[str, tuple[Sequence[str], str]] = {
     "odd part": (["convert", "good.jsonl", "x.csv", "--part", "dev"], "train or test was expected"),
     "odd split": (
         ["convert", "good.jsonl", "x", "--test", "0.5", "--split", "magic"],
-        "random, stratified or key:FIELD",
+        "random, stratified, blocks or key:FIELD",
     ),
     "unknown key field": (["convert", "good.jsonl", "x", "--test", "0.5", "--split", "key:author"], "'author'"),
     "unknown suffix": (["convert", "good.jsonl", "x.docx"], "the suffix says no format"),
@@ -111,6 +117,29 @@ CASES: dict[str, tuple[Sequence[str], str]] = {
     **{f"test {size}": (["convert", "good.jsonl", "x", "--test", size], f"--test {size}: a share between 0 and 1")
        for size in ("0", "2.7", "inf")},
     "all of it for validation": (["train", "good.jsonl", *TRAIN, "--valid", "2"], "from 1 to 1"),
+    "budget for another model": (["train", "good.jsonl", *TRAIN, "--budget", "5m"], "--budget is for --model auto"),
+    "no duration": (["train", "good.jsonl", "--model", "auto", "--out", "out", "--budget", "soon"], "is no duration"),
+    "a sweep for one model": (["train", "good.jsonl", "--recipe", "sweep.yaml", *OUT], "xmtc compare takes it"),
+    "nothing to compare": (["compare", "good.jsonl", "--out", "out"], "nothing to compare"),
+    "compare an unknown model": (["compare", "good.jsonl", "--models", "knm", "--out", "out"], "did you mean 'knn'?"),
+    "compare twice": (["compare", "good.jsonl", "--models", "knn,knn", "--out", "out"], "in the table twice"),
+    "set of no model": (
+        ["compare", "good.jsonl", "--models", "knn", *OUT, "--set", "power=2"], "MODEL.key=value was expected",
+    ),
+    "set of a model that is not there": (
+        ["compare", "good.jsonl", "--models", "knn", *OUT, "--set", "bonsai.trees=2"], "one of the models knn",
+    ),
+    "compare an impossible setting": (
+        ["compare", "good.jsonl", "--models", "knn", *OUT, "--set", "knn.neighbours=0"], "neighbours=0",
+    ),
+    "an impossible point": (["compare", "good.jsonl", "--recipe", "bad-sweep.yaml", *OUT], "neighbours=0"),
+    "a grid without a list": (["compare", "good.jsonl", "--recipe", "no-list.yaml", *OUT], "no list of values"),
+    "a grid that is none": (["compare", "good.jsonl", "--recipe", "no-grid.yaml", *OUT], "`grid:` has a list"),
+    "a sweep of no model": (["compare", "good.jsonl", "--recipe", "nobody.yaml", *OUT], "needs `model: NAME`"),
+    "compare a pipe": (["compare", "-", "--models", "knn", "--out", "out"], "give a file or a folder instead of -"),
+    "compare nothing to test": (
+        ["compare", "good.jsonl", "--models", "knn", "--out", "out", "--test", "2.5"], "--test 2.5: a share",
+    ),
     "unknown command": (["trian"], "trian"),
     "missing option": (["train", "good.jsonl"], "--out"),
     "unknown option": (["models", "--fast"], "--fast"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from contract_corpus import QUICK, give_encoder, small_corpus
+from contract_corpus import QUICK, give_encoder, in_short, small_corpus
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.models.base import Model
@@ -18,8 +18,8 @@ def name(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def fresh(name: str) -> Model:
-    """An unfitted model."""
-    return make(name, **QUICK.get(name, {}))
+    """An unfitted model that learns for a short time: what it has learned does not matter."""
+    return make(name, **in_short(name))
 
 
 @pytest.fixture(scope="session")

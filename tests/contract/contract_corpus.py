@@ -16,7 +16,7 @@ QUICK: dict[str, dict[str, object]] = {
     "attentionxml": {
         "hidden": 16, "layers": [16], "dropout": 0.1,
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
-        "training": {"epochs": 12, "batch": 4, "learning_rate": 0.02, "evaluate_every": 27, "average_from": 8},
+        "training": {"epochs": 12, "batch": 10, "learning_rate": 0.02, "evaluate_every": 11, "average_from": 8},
     },
     "xml_cnn": {
         "widths": [2, 3], "filters": 16, "chunks": 2, "bottleneck": 16, "dropout": 0.1,
@@ -24,6 +24,8 @@ QUICK: dict[str, dict[str, object]] = {
         "training": {"epochs": 12, "batch": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
     "fasttext": {"dimensions": 16},
+    "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
+    "auto": {"methods": ["knn", "rocchio"]},
     "c2ae": {
         "hidden": 16, "latent": 8, "dropout": 0.1,
         "training": {"epochs": 12, "batch": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
@@ -65,6 +67,16 @@ FEWER_DOCUMENTS = {
     "treaderxml": 300,
     "aplc_xlnet": 300, "x_transformer": 300, "lightxml": 300,
 }  # fmt: skip
+
+
+def in_short(name: str) -> dict[str, object]:
+    """The quick settings of a method, with one epoch: for tests in which it does not matter how much was learned."""
+    settings = dict(QUICK.get(name, {}))
+    training = settings.get("training")
+    if isinstance(training, dict):
+        settings["training"] = {**training, "epochs": 1, **({"average_from": 0} if "average_from" in training else {})}
+    return settings
+
 
 TOPICS = {
     "sea": "ship sail wave harbour anchor tide captain deck",

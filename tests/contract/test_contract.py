@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from contract_corpus import FEWER_DOCUMENTS, QUICK, small_corpus
+from contract_corpus import FEWER_DOCUMENTS, QUICK, in_short, small_corpus
+from warm_processes import ForkServer
 
 from xmtc import storage
 from xmtc.corpus.corpus import Corpus
@@ -54,12 +54,11 @@ def test_declares_itself(name: str) -> None:
     assert sys.modules[model.__module__].__doc__, "a method's file opens with what it does"
 
 
-def test_fit_returns_the_model_and_keeps_labels(fresh: Model, corpus: Corpus) -> None:
-    assert fresh.fit(corpus) is fresh
-    assert fresh.labels_ is not None
-    assert fresh.labels_.counts is not None
-    np.testing.assert_array_equal(fresh.labels_.counts, corpus.label_counts)
-    assert fresh.train_documents_ == len(corpus)
+def test_fit_keeps_labels(fitted: Model, corpus: Corpus) -> None:
+    assert fitted.labels_ is not None
+    assert fitted.labels_.counts is not None
+    np.testing.assert_array_equal(fitted.labels_.counts, corpus.label_counts)
+    assert fitted.train_documents_ == len(corpus)
 
 
 def test_predictions_are_sound(fitted: Model, corpus: Corpus) -> None:
@@ -125,8 +124,9 @@ def test_no_documents_to_predict(fitted: Model) -> None:
 
 
 def test_one_document_one_label(fresh: Model) -> None:
-    top = fresh.fit(Corpus.of(["a ship at sea"], [["sea"]])).predict(["a ship"], k=5)
-    assert_sound(top, 1, 1)
+    fit = fresh.fit(Corpus.of(["a ship at sea"], [["sea"]]))
+    assert fit is fresh
+    assert_sound(fit.predict(["a ship"], k=5), 1, 1)
 
 
 def test_label_without_documents_is_known_but_harmless(fresh: Model, corpus: Corpus) -> None:
@@ -134,17 +134,17 @@ def test_label_without_documents_is_known_but_harmless(fresh: Model, corpus: Cor
     assert_sound(fresh.fit(wider).predict(corpus[:5], k=3), 5, 3)
 
 
-def test_same_seed_same_result(name: str, corpus: Corpus) -> None:
-    settings = {**QUICK.get(name, {}), "seed": 7}
-    one, two = (make(name, **settings).fit(corpus).predict(corpus, k=5) for _ in range(2))
+def test_same_seed_same_result_and_fitting_again_forgets(fitted: Model, corpus: Corpus) -> None:
+    """A second model is as the first one, whatever it was before: fitted on others, calibrated, tuned."""
+    other = small_corpus(30, seed=5)
+    again = make(fitted.name, **QUICK.get(fitted.name, {})).fit(other).calibrate(other).tune(other).fit(corpus)
+    one, two = fitted.predict(corpus, k=5), again.predict(corpus, k=5)
     np.testing.assert_array_equal(one.ids, two.ids)
     np.testing.assert_array_equal(one.scores, two.scores)
-
-
-def test_fitting_again_forgets(fresh: Model, corpus: Corpus) -> None:
-    other = small_corpus(60, seed=5)
-    again = fresh.fit(other).fit(corpus).predict(corpus[:10], k=3)
-    assert_same(again, make(fresh.name, **QUICK.get(fresh.name, {})).fit(corpus).predict(corpus[:10], k=3))
+    assert again.calibration_ is None
+    assert again.thresholds_ is None
+    assert not {"calibration", "thresholds"} & set(again.training_)
+    assert again.score_kind is again.capabilities.score
 
 
 def test_validation_documents_are_accepted(fresh: Model, corpus: Corpus) -> None:
@@ -152,20 +152,20 @@ def test_validation_documents_are_accepted(fresh: Model, corpus: Corpus) -> None
     assert_sound(fresh.fit(train, valid).predict(valid, k=2), len(valid), 2)
 
 
-def test_corpus_is_untouched(fresh: Model, corpus: Corpus) -> None:
-    before = corpus.fingerprint()
-    fresh.fit(corpus).predict(corpus, k=2)
-    assert corpus.fingerprint() == before
+def test_corpus_is_untouched(fitted: Model, corpus: Corpus) -> None:
+    fitted.predict(corpus, k=2)
+    assert corpus.fingerprint() == small_corpus().fingerprint()
 
 
-def test_save_load_in_a_fresh_process(fitted: Model, corpus: Corpus, tmp_path: Path) -> None:
+def test_save_load_in_a_fresh_process(
+    fitted: Model, corpus: Corpus, tmp_path: Path, fork_server: Callable[..., ForkServer]
+) -> None:
     fitted.save(tmp_path / "model")
     assert corpus.texts is not None
     texts = [*corpus.texts[:20], *(text for kind, text in ODD_TEXTS.items() if "long" not in kind)]
-    run = subprocess.run(
-        [sys.executable, CHILDREN / "predict.py", tmp_path / "model"],
-        input=json.dumps(texts), capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    libraries = ("numba", "torch") if "training" in QUICK.get(fitted.name, {}) else ("numba",)
+    run = fork_server(*libraries).run(CHILDREN / "predict.py", tmp_path / "model", stdin=json.dumps(texts))
+    assert run.returncode == 0, run.stderr[-2000:]
     answer = json.loads(run.stdout)
     top = fitted.predict(texts, k=4)
     assert answer["ids"] == top.ids.tolist()
@@ -189,16 +189,6 @@ def test_no_pickle_in_the_folder(fitted: Model, tmp_path: Path) -> None:
     for file in (tmp_path / "model").iterdir():
         assert file.suffix in {".json", ".safetensors", ".txt"}, file
         assert not file.read_bytes().startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK"))
-
-
-def test_a_pickle_in_place_of_a_file_is_not_opened(fitted: Model, tmp_path: Path) -> None:
-    fitted.save(tmp_path / "model")
-    run = subprocess.run(
-        [sys.executable, CHILDREN / "load_poisoned.py", tmp_path / "model", tmp_path / "harm"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "refused" in run.stdout
-    assert not (tmp_path / "harm").exists()
 
 
 def test_unknown_hyper_parameter_is_named(name: str) -> None:
@@ -277,11 +267,10 @@ def test_explain_as_declared(fitted: Model, corpus: Corpus) -> None:
         fitted.explain("ship", "see")
 
 
-def test_partial_fit_as_declared(fresh: Model, corpus: Corpus) -> None:
-    if not fresh.capabilities.partial_fit:
-        fresh.fit(corpus)
+def test_partial_fit_as_declared(fitted: Model, fresh: Model, corpus: Corpus) -> None:
+    if not fitted.capabilities.partial_fit:
         with pytest.raises(XmtcError, match="cannot learn from further documents"):
-            fresh.partial_fit(corpus)
+            fitted.partial_fit(corpus)
         return
     extra = Corpus.of(["ship sail lighthouse"] * 200, [["sea", "brand new"]] * 200)
     fresh.partial_fit(corpus[:60]).partial_fit(corpus[60:]).partial_fit(extra)
@@ -329,16 +318,6 @@ def test_calibrated_and_tuned(fitted: Model, corpus: Corpus, tmp_path: Path, met
     assert_same(loaded.predict(["ship wave"], k=4), model.predict(["qwxz", "ship wave"], k=4)[1:])
 
 
-def test_fitting_again_forgets_calibration_and_thresholds(fresh: Model, corpus: Corpus) -> None:
-    before = fresh.fit(corpus).predict(corpus[:10], k=3)
-    fresh.calibrate(corpus).tune(corpus).fit(corpus)
-    assert fresh.calibration_ is None
-    assert fresh.thresholds_ is None
-    assert not {"calibration", "thresholds"} & set(fresh.training_)
-    assert fresh.score_kind is fresh.capabilities.score
-    assert_same(fresh.predict(corpus[:10], k=3), before)
-
-
 def test_large_parts_are_read_before_the_first_use_only(
     fitted: Model, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,12 +360,10 @@ def test_a_large_part_that_was_altered_is_never_used(
             use(load(tmp_path / "model"))
 
 
-def test_200_000_labels_under_a_memory_cap(name: str) -> None:
+def test_200_000_labels_under_a_memory_cap(name: str, fork_server: Callable[..., ForkServer]) -> None:
     documents = str(FEWER_DOCUMENTS.get(name, 20_000))
-    run = subprocess.run(
-        [sys.executable, CHILDREN / "many_labels.py", name, json.dumps(QUICK.get(name, {})), documents],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    libraries = ("numba", "lightning.pytorch") if "training" in QUICK.get(name, {}) else ("numba",)
+    run = fork_server(*libraries).run(CHILDREN / "many_labels.py", name, json.dumps(in_short(name)), documents)
     assert run.returncode == 0, run.stderr[-2000:]
     assert json.loads(run.stdout)["labels"] == 200_000
 

@@ -6,6 +6,8 @@ Each case runs in this process, so a compiled loop that reads or writes where it
 from __future__ import annotations
 
 import json
+import os
+import pickle  # to make poison of it; the package itself never imports it
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,12 +84,43 @@ def damaged(array: Array, rng: np.random.Generator) -> Array:
     return changed
 
 
+_saved: dict[str, Path] = {}
+
+
 @pytest.fixture
-def saved(fitted: Model, tmp_path: Path) -> Path:
-    """A model with all parts that a model can have."""
-    fitted.save(tmp_path / "model")
-    load(tmp_path / "model").calibrate(small_corpus()).tune(small_corpus()).save(tmp_path / "model")
-    return tmp_path / "model"
+def saved(fitted: Model, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with all parts that a model can have; each test gets its own copy of the folder."""
+    if fitted.name not in _saved:
+        folder = tmp_path_factory.mktemp("saved") / "model"
+        fitted.save(folder)
+        load(folder).calibrate(small_corpus()).tune(small_corpus()).save(folder)
+        _saved[fitted.name] = folder
+    return Path(shutil.copytree(_saved[fitted.name], tmp_path / "model"))
+
+
+class Poison:
+    """A pickle of this makes a folder when it is opened."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return os.mkdir, (str(self.folder),)
+
+
+def test_a_pickle_in_place_of_a_file_is_not_opened(saved: Path, tmp_path: Path) -> None:
+    harm = tmp_path / "harm"
+    poison = pickle.dumps(Poison(harm))
+    pickle.loads(poison)
+    harm.rmdir()  # and raises an error unless there was harm
+    for file in json.loads((saved / "manifest.json").read_text("utf-8"))["files"]:
+        copy = Path(shutil.copytree(saved, tmp_path / "copy"))
+        (copy / file).write_bytes(poison)
+        change_manifest(copy, lambda m, file=file, copy=copy: m["files"].update({file: storage._facts(copy / file)}))  # type: ignore[misc]
+        with pytest.raises(XmtcError):
+            load(copy)
+        assert not harm.exists()
+        shutil.rmtree(copy)
 
 
 def array_files(folder: Path) -> list[str]:

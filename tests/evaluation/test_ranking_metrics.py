@@ -15,8 +15,8 @@ from sklearn.metrics import ndcg_score
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import XmtcError
-from xmtc.evaluation.bands import Groups
 from xmtc.evaluation.ranking import Judged, align, parse_metric
+from xmtc.labelspace.bands import Groups
 from xmtc.predictions import Predictions
 
 LABELS = 12

@@ -69,6 +69,7 @@ LONGER = {"epochs": 12, "batch": 10, "learning_rate": 0.02, "hidden_learning_rat
         ("xlnet", {}), ("xlnet", {"encoder": {"pooling": "auto", "frozen_layers": 1}}), ("bert", {"hidden": 24}),
         ("bert", {"encoder": {"frozen_layers": 1}}), ("bert", {"partition": "auto", "clusters": 3}),
         ("bert", {"training": {"average_from": 6}}), ("albert", {}),
+        ("bert", {"training": {"head_epochs": 4}, "encoder": {"frozen_layers": 1}}),
     ],
     ids=str,
 )  # fmt: skip
@@ -218,12 +219,6 @@ def test_a_saved_model_needs_neither_the_encoders_folder_nor_the_hub(
     np.testing.assert_array_equal(loaded.predict(corpus).ids, model.predict(corpus).ids)
     np.testing.assert_allclose(loaded.predict(corpus).scores, model.predict(corpus).scores, rtol=1e-5)
     assert str(tmp_path) not in (tmp_path / "model" / "encoder.json").read_text()
-
-
-def test_prediction_does_without_lightning(short: Callable[..., Settings], tmp_path: Path) -> None:
-    AplcXlNet(**short(training={"epochs": 1})).fit(small_corpus(40)).save(tmp_path / "model")
-    program = "import sys, xmtc; xmtc.load(sys.argv[1]).predict(['ship']); assert 'lightning' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program, tmp_path / "model"], check=True)
 
 
 def change_facts(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:

@@ -13,11 +13,12 @@ from torch.nn import functional
 
 from xmtc.corpus.corpus import label_matrix, take_rows
 from xmtc.nn import autoencoder
-from xmtc.nn.autoencoder import AutoEncoder, AutoEncoderLearner, Objective, Rows, best_labels, standardised
+from xmtc.nn.autoencoder import AutoEncoder, AutoEncoderLearner, Objective, best_labels, standardised
 from xmtc.nn.dual_attention import Bags
 from xmtc.nn.layers import chance
 from xmtc.nn.ranking_loss import ranking_loss
 from xmtc.nn.threads import Cores
+from xmtc.nn.validation import Examples
 
 PLAIN = Objective(
     loss="ranking", x_loss="ranking", output="raw", margin=1.0, normalise=False, balance=0.5, x_decode=0.0,
@@ -33,7 +34,7 @@ def learner(sparse: bool = False, **changes: Any) -> AutoEncoderLearner:
     targets = label_matrix([0, 2, 1, 0, 1, 2, 3, 4], np.array([0, 2, 3, 3, 8]), 5)
     torch.manual_seed(1)
     network = AutoEncoder.made(torch.randn(3, 4), 5, latent=3, hidden=6, ratio=2, sparse=sparse, seed=0)
-    rows = Rows(features, targets)
+    rows = Examples(features, targets)
     return AutoEncoderLearner(network, rows, rows, replace(PLAIN, **changes))
 
 
@@ -176,5 +177,5 @@ def test_scores_begin_with_how_frequent_labels_are() -> None:
 def test_quality_is_none_without_labels() -> None:
     made = learner()
     assert 0 <= (made.quality(Cores(None, 1)) or -1) <= 1
-    made.valid = Rows(made.train.features, label_matrix([], np.zeros(5, np.int64), 5))
+    made.valid = Examples(made.train.features, label_matrix([], np.zeros(5, np.int64), 5))
     assert made.quality(Cores(None, 1)) is None

@@ -13,7 +13,14 @@ from scipy.sparse import csr_array
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.strings import Strings
 from xmtc.labelspace.frequency import FrequencyClusters
-from xmtc.nn.cluster_network import ClusterLearner, ClusterNetwork, LabelledTexts, best_labels
+from xmtc.nn.cluster_network import (
+    ClusterLearner,
+    ClusterNetwork,
+    HeadLearner,
+    LabelledTexts,
+    LabelledVectors,
+    best_labels,
+)
 from xmtc.nn.encoder import Encoder, EncoderTexts
 from xmtc.nn.layers import chance, dropped
 from xmtc.nn.pretrained import load_pretrained
@@ -111,3 +118,28 @@ def test_without_validation_documents_there_is_no_quality(learner: ClusterLearne
     learner.valid = LabelledTexts(learner.valid.texts, csr_array(np.zeros_like(LABELS)))
     with cores_at_work() as cores:
         assert learner.quality(cores) is None
+
+
+def test_head_learns_alone(learner: ClusterLearner) -> None:
+    network = learner.network
+    with cores_at_work() as cores:
+        vectors = torch.from_numpy(network.encoder.vectors(learner.train.texts, cores))
+        known = LabelledVectors(vectors, learner.train.targets)
+        network.expect(vectors)
+        assert network.hidden(vectors).square().mean().item() == pytest.approx(1)
+        head = HeadLearner(network, known, known)
+        some = np.arange(9)
+        hidden = network(learner.train.texts, some)
+        torch.testing.assert_close(network.states(vectors[:9]), hidden)
+        encoder = {name: weight.clone() for name, weight in network.encoder.state_dict().items()}
+        before = head.quality(cores)
+        settings = TransformerTraining(epochs=15, batch=6, learning_rate=0.02, evaluate_every=6)
+        train(head, settings, 0, Checkpoints(None, {}), "head")
+        assert before is not None
+        assert (head.quality(cores) or 0) > before + 0.1
+        assert head.quality(cores) == pytest.approx(learner.quality(cores))
+    for name, weight in network.encoder.state_dict().items():
+        assert torch.equal(weight, encoder[name]), name
+    nobody = LabelledVectors(vectors[:0], csr_array(np.zeros((0, 6), np.float32)))
+    with cores_at_work() as cores:
+        assert HeadLearner(network, known, nobody).quality(cores) is None

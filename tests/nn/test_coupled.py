@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from xmtc.corpus.sparse import make_csr
-from xmtc.nn.coupled import Bag, CoupledAutoencoder, CoupledLearner, Examples, link_loss, pair_loss
+from xmtc.nn.coupled import Bag, CoupledAutoencoder, CoupledLearner, link_loss, pair_loss
 from xmtc.nn.layers import chance
 from xmtc.nn.threads import Cores
+from xmtc.nn.validation import Examples
 
 
 def pairs_in_loops(scores: list[list[float]], right: list[list[bool]]) -> float:

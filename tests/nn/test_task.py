@@ -27,6 +27,7 @@ from xmtc.nn.adam import RowAdam
 from xmtc.nn.layers import chance
 from xmtc.nn.settings import TrainingSettings, TransformerTraining
 from xmtc.nn.task import EpochBatches, train
+from xmtc.time_limit import time_limit
 
 NOWHERE = Checkpoints(None, {})
 BATCHES = 6  # an epoch: 24 documents, 4 together
@@ -67,6 +68,17 @@ def plain_loop(learner: ToyLearner, epochs: int = 4) -> list[Weights]:
         optimiser.step()
         result.append(learner.weights())
     return result
+
+
+def test_training_ends_when_its_time_is_up() -> None:
+    learner = ToyLearner(qualities=[0.5])
+    with time_limit(0.0):
+        trained(learner, short(epochs=1000))
+    assert len(learner.batches) == 1, "one step, and then it is judged and ends"
+    assert len(learner.seen) == 1
+    with time_limit(1000.0):
+        trained(learner, short(epochs=2))
+    assert len(learner.batches) == 1 + 2 * BATCHES
 
 
 def test_tables_have_a_learning_rate_of_their_own(in_order: None) -> None:

@@ -84,6 +84,49 @@ def test_equals_the_reference(texts: list[str], options: TfIdfSettings) -> None:
     np.testing.assert_allclose(tfidf.transform(Strings.of(texts)).toarray(), matrix.toarray())
 
 
+def letter_grams(text: str, settings: TfIdfSettings) -> Counter[str]:
+    assert settings.letters is not None
+    shortest, longest = settings.letters
+    found: Counter[str] = Counter()
+    for word in settings.rules.words(text):
+        marked = f"<{word}>"
+        for size in range(min(shortest, len(marked)), min(longest, len(marked)) + 1):
+            found.update(marked[at : at + size] for at in range(len(marked) - size + 1))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents, st.sampled_from([(2, 2), (2, 4), (3, 5), (6, 7)]), st.integers(1, 3), st.integers(1, 2))
+def test_letters_equal_the_reference(texts: list[str], letters: tuple[int, int], min_chars: int, min_df: int) -> None:
+    options = TfIdfSettings(letters=letters, min_chars=min_chars, min_df=min_df, idf="none", log_tf=False)
+    options = options.model_copy(update={"unit_length": False})
+    tfidf = TfIdf(options)
+    matrix = tfidf.fit_transform(Strings.of(texts)).toarray()
+    counts = [letter_grams(text, options) for text in texts]
+    df = Counter(chain.from_iterable(counts))
+    wanted = [term for term, n in df.items() if n >= min_df]
+    # Terms have no marks, so that several may be called the same: compare the columns as a whole.
+    expected = sorted((term.strip("<>"), *(found[term] for found in counts)) for term in wanted)
+    assert sorted((term, *column) for term, column in zip(tfidf.terms, matrix.T.tolist(), strict=True)) == expected
+    np.testing.assert_array_equal(tfidf.transform(Strings.of(texts)).toarray(), matrix)
+
+
+def test_letters_of_many_texts_are_counted_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With threads and in blocks as well as one by one."""
+    rng = np.random.default_rng(0)
+    texts = Strings.of(" ".join(f"wörd{i}" for i in rng.geometric(0.01, 100)) for _ in range(LITTLE_TEXT // 200))
+    tfidf = TfIdf(TfIdfSettings(letters=(3, 5)))
+    together = tfidf.fit_transform(texts)
+    monkeypatch.setattr(module, "BLOCK_BYTES", 4000)
+    np.testing.assert_array_equal(tfidf.transform(texts).toarray(), together.toarray())
+
+
+@pytest.mark.parametrize("wrong", [{"letters": (1, 3)}, {"letters": (4, 3)}, {"letters": (3, 4), "ngrams": (1, 2)}])
+def test_impossible_letters(wrong: dict[str, tuple[int, int]]) -> None:
+    with pytest.raises(ValidationError, match="letters"):
+        TfIdfSettings(**wrong)
+
+
 def test_equals_scikit_learn_on_real_texts() -> None:
     from xmtc.corpus.formats import read
     from xmtc.data import demo_folder

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from xmtc import __version__
+from xmtc.cli.compare import compare
 from xmtc.cli.convert import convert
 from xmtc.cli.demo import demo
 from xmtc.cli.evaluate import evaluate
@@ -44,5 +45,5 @@ def tag_texts(
     """
 
 
-for command in (train, evaluate, predict, explain, info, convert, models, demo):
+for command in (train, evaluate, predict, explain, compare, info, convert, models, demo):
     app.command()(command)

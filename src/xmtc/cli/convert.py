@@ -22,7 +22,7 @@ def convert(
     to: Annotated[str | None, typer.Option("--to", help="Format to write, if the name does not tell.")] = None,
     part: Annotated[str, typer.Option("--part", help="Of a folder: train or test.")] = "train",
     test: Annotated[str | None, typer.Option("--test", help="Split off this share or number; OUT is a folder.")] = None,
-    split: Annotated[str, typer.Option("--split", help="random, stratified, or key:FIELD.")] = "random",
+    split: Annotated[str, typer.Option("--split", help="random, stratified, blocks, or key:FIELD.")] = "random",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the split.")] = 0,
     tfidf: Annotated[bool, typer.Option("--tfidf", help="Turn texts into tf-idf features.")] = False,
     reading: Reading = Reading(),
@@ -38,8 +38,8 @@ def convert(
     if part not in ("train", "test"):
         raise ConfigError(f"--part {part}: train or test was expected")
     method, _, key = split.partition(":")
-    if method not in ("random", "stratified", "key"):
-        raise ConfigError(f"--split {split}: random, stratified or key:FIELD was expected")
+    if method not in ("random", "stratified", "blocks", "key"):
+        raise ConfigError(f"--split {split}: random, stratified, blocks or key:FIELD was expected")
     keep = (key,) if key and key != "id" else ()
     corpus = reading.read(source, cast(Literal["train", "test"], part), unlabelled=True, keep=keep)
     if tfidf:

@@ -11,6 +11,7 @@ import typer
 
 from xmtc.cli.output import share_or_number
 from xmtc.cli.reading import Reading, with_reading
+from xmtc.cli.recipes import put, read_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ def train(
     valid: Annotated[str | None, typer.Option(help="Validation file, or a share of the corpus such as 0.1.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter key=value; may be repeated.")] = None,
     recipe: Annotated[str | None, typer.Option(help="YAML file with `model` and `set`.")] = None,
+    budget: Annotated[str | None, typer.Option(help="For --model auto: how long it may take, such as 30m.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
     calibrate: Annotated[
         Literal["isotonic", "platt"] | None, typer.Option(help="Make scores chances, by the validation documents.")
@@ -50,6 +52,10 @@ def train(
         option = "--calibrate" if calibrate else "--tune"
         raise ConfigError(f"{option} needs documents that the model is not trained on; say --valid FILE or --valid 0.1")
     name, hyper_parameters = settings(model, set_ or [], recipe, seed)
+    if budget is not None:
+        if name != "auto":
+            raise ConfigError(f"--budget is for --model auto; {name} takes as long as its settings ask for")
+        hyper_parameters["budget"] = budget
     made = make(name, **hyper_parameters)
     check_target(out)
     documents = reading.read(corpus)
@@ -64,6 +70,11 @@ def train(
     pieces = Path(out).absolute().with_name(f".{Path(out).name}.checkpoints")
     if not resume:
         shutil.rmtree(pieces, ignore_errors=True)
+    if name == "auto":
+        from xmtc.models.auto import Auto
+
+        assert isinstance(made, Auto)
+        made.on_better = lambda: made.save(out)  # so that there is a model from the first minute on
     made.fit(documents, held_out, pieces, log)
     about: dict[str, Any] = {}
     if held_out is not None:
@@ -98,59 +109,6 @@ def settings(model: str | None, pairs: list[str], recipe: str | None, seed: int 
     if seed is not None:
         hyper_parameters["seed"] = seed
     return name, hyper_parameters
-
-
-def put(hyper_parameters: dict[str, Any], pair: str) -> None:
-    """Put `key=value` or `group.key=value` into the hyper-parameters; the value is read as YAML.
-
-    >>> found = {}
-    >>> put(found, "neighbours=30")
-    >>> put(found, "tfidf.ngrams=[1, 2]")
-    >>> found
-    {'neighbours': 30, 'tfidf': {'ngrams': [1, 2]}}
-    """
-    import yaml
-
-    from xmtc.errors import ConfigError
-
-    path, equals, value = pair.partition("=")
-    *groups, key = path.strip().split(".")
-    if not equals or not key:
-        raise ConfigError(f"--set {pair}: key=value was expected")
-    for group in groups:
-        hyper_parameters = hyper_parameters.setdefault(group, {})
-        if not isinstance(hyper_parameters, dict):
-            raise ConfigError(f"--set {pair}: {group} is a value, not a group of settings")
-    try:
-        hyper_parameters[key] = yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else error
-        raise ConfigError(f"--set {pair}: the value is not YAML: {problem}") from error
-
-
-def read_recipe(path: str) -> tuple[str | None, dict[str, Any]]:
-    """(model, hyper-parameters) of a recipe file."""
-    from pathlib import Path
-
-    import yaml
-
-    from xmtc.errors import BadInput
-
-    try:
-        content = yaml.safe_load(Path(path).read_text("utf-8"))
-    except FileNotFoundError:
-        raise BadInput(path, None, "no such recipe") from None
-    except OSError as error:
-        raise BadInput(path, None, f"cannot be read: {error.strerror}") from error
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise BadInput(path, line, f"not YAML: {error.problem}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(path, None, f"not YAML: {error}") from error
-    values = (content.get("set") or {}) if isinstance(content, dict) else None
-    if not isinstance(values, dict) or not set(content) <= {"model", "set"}:
-        raise BadInput(path, None, "a recipe has `model: NAME` and `set:` with hyper-parameters, and nothing else")
-    return content.get("model"), values
 
 
 def validation(documents: Corpus, valid: str, seed: int, reading: Reading) -> tuple[Corpus, Corpus]:

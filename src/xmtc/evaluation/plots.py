@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: matplotlib wants colours, the page has CSS variables: these stand-ins are replaced in the finished SVG.
 INK, FAINT, FIRST, SECOND, THIRD = "#010101", "#020202", "#030303", "#040404", "#050505"
 VARIABLES = {INK: "--ink", FAINT: "--line", FIRST: "--first", SECOND: "--second", THIRD: "--third"}
+#: The same for a drawing without a page: what pages have on light ground.
+LIGHT = "svg{--ink:#1d2329;--line:#d9dee3;--first:#1769aa;--second:#c2570c;--third:#4d7c0f;background:#ffffff}"
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class Plot:
     caption: str
     alt: str
     svg: Markup
+
+    @property
+    def file(self) -> str:
+        """The drawing as a file of its own, with the colours of light ground."""
+        return str(self.svg).replace("</title>", f"</title><style>{LIGHT}</style>", 1)
 
 
 def draw(paint: Callable[[Axes], None], alt: str, *, width: float = 6.0, height: float = 3.4) -> Markup:
@@ -93,7 +100,7 @@ def depth_curve(evaluation: Evaluation) -> Plot:
             axes.plot(ks, line, color=colour, marker=mark, markersize=5, label=f"{name}@k")
         axes.set(xlabel="k, labels listed for each document", ylabel="percent", ylim=(0, 100))
         axes.set_xticks(ks)
-        _legend_above(axes)
+        legend_above(axes)
 
     return Plot(
         "How many labels to show",
@@ -120,7 +127,7 @@ def frequency_bars(evaluation: Evaluation) -> Plot | None:
         axes.set(xlabel="decile of labels by training frequency, 1 = most frequent", ylabel="percent", ylim=(0, 100))
         axes.set_xticks(at, list(groups))
         axes.grid(axis="x", visible=False)
-        _legend_above(axes)
+        legend_above(axes)
 
     return Plot(
         "Frequent and rare labels",
@@ -172,7 +179,7 @@ def score_histogram(predictions: Predictions, hits: NDArray[np.bool_]) -> Plot:
         )
         axes.set(xlabel="score", ylabel="labels")
         axes.yaxis.set_major_formatter("{x:,.0f}")
-        _legend_above(axes)
+        legend_above(axes)
 
     return Plot(
         "Scores of right and wrong labels",
@@ -215,6 +222,7 @@ def count_bars(bins: dict[str, int], title: str, unit: str) -> Plot:
     return Plot(title, f"{alt[0].upper()}{alt[1:]}.", alt, draw(paint, alt))
 
 
-def _legend_above(axes: Axes) -> None:
+def legend_above(axes: Axes, columns: int = 3) -> None:
+    """A legend over the axes."""
     # Inside the axes it would cover high values.
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=columns, borderaxespad=0)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.errors import XmtcError
-from xmtc.evaluation.bands import Groups
+from xmtc.labelspace.bands import Groups
 from xmtc.predictions import Predictions
 
 #: Where a metric's numerator and denominator stand among `kernels.ranking.COLUMNS`; None: the number of documents.

@@ -128,7 +128,7 @@ def draw_samples(evaluation: Evaluation, count: int, seed: int) -> list[Sample]:
             for place, at in enumerate(listed)
         ]
         missed = [Marked(corpus.labels.name(at), "missed", "") for at in corpus.labels_of(row) if at not in listed]
-        text = _snippet(corpus.texts[row]) if corpus.texts is not None else ""
+        text = snippet(corpus.texts[row]) if corpus.texts is not None else ""
         samples.append(Sample(corpus.id(row), text, marked + missed))
     return samples
 
@@ -162,5 +162,6 @@ def _listed(judged: Judged, k: int, *, right: bool) -> Csr:
     return listed
 
 
-def _snippet(text: str) -> str:
+def snippet(text: str) -> str:
+    """The beginning of a text, cut between words."""
     return text if len(text) <= SNIPPET else text[:SNIPPET].rsplit(" ", 1)[0] + " …"

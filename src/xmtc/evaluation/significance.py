@@ -113,7 +113,7 @@ def compare(
         metric,
         difference=100 * float(gain.sum() / below.sum()),
         interval=_interval(sums[:, 0] / np.maximum(sums[:, 1], np.finfo(float).tiny), level),
-        p_value=_randomisation_p(gain, resamples, seed),
+        p_value=randomisation_p(gain, resamples, seed),
     )
 
 
@@ -129,7 +129,12 @@ def _draws(documents: int, resamples: int, seed: int) -> Iterator[Floats]:
             bar.advance(size)
 
 
-def _randomisation_p(gain: Floats, resamples: int, seed: int) -> float:
+def randomisation_p(gain: Floats, resamples: int = 5000, seed: int = 0) -> float:
+    """How likely at least so large a difference is, from each document's gain, if two models are equally good.
+
+    >>> randomisation_p(np.ones(20)) < 0.001, randomisation_p(np.array([1.0, -1.0] * 10)) > 0.5
+    (True, True)
+    """
     # Documents on which the models agree change nothing when swapped.
     gain = gain[gain != 0]
     if not len(gain):

@@ -10,6 +10,10 @@ threads would also spin while they wait, at the expense of other processes.)
 
 Starting threads takes longer than reading a short text, so a parallel kernel may have a serial version too, for small
 work; it needs no lock.
+
+Kernels sort by `np.sort` and find an order by `np.argsort(..., kind="mergesort")`, never by another argsort: numba
+gives the quicksorts of both the same name if they were compiled in different processes, and takes one for the other
+when it finds them in its cache, which ends the process.
 """
 
 from __future__ import annotations

@@ -366,7 +366,7 @@ def train_node(
         for entry in range(row_indptr[row], row_indptr[row + 1]):
             total += row_data[entry] * row_data[entry]
         square[row] = total
-    by_feature = np.argsort(features)
+    by_feature = np.argsort(features, kind="mergesort")  # see the package: not quicksort
     biases = np.zeros(labels, np.float32)
     out_indptr = np.zeros(labels + 1, np.int64)
     out_features = np.empty(1024, np.int32)

@@ -11,7 +11,8 @@ learning rate each for encoder, hidden layer and output, which fall linearly.
 Where it differs: any encoder of Hugging Face's form can take the place of XLNet, and then the method is called
 APLC-<encoder> (`title`). Lower layers can be frozen (`encoder.frozen_layers`); what they find is computed once. Labels
 without training documents are left out. The paper chose its last epoch on test documents; here documents are held out,
-the weights with their best nDCG@5 are kept, and weights can be averaged. The loss is that of the authors' code, see
+the weights with their best nDCG@5 are kept, and weights can be averaged. What is above the encoder can be trained
+first, alone (`training.head_epochs`). The loss is that of the authors' code, see
 `xmtc.nn.adaptive_clusters`. Documents of similar length share a batch.
 
 Cost: the encoder takes 2 x its weights x tokens for a document, three times that in training (a fifth of it if four of
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,19 +45,30 @@ from xmtc.text.subwords import SubwordTokenizer
 from xmtc.text.tokens import TokenStore
 
 if TYPE_CHECKING:
-    from xmtc.nn.cluster_network import ClusterNetwork, LabelledTexts
+    from xmtc.nn.cluster_network import ClusterLearner, ClusterNetwork, LabelledTexts
     from xmtc.nn.levels import Documents
     from xmtc.nn.weights import Arrays
 
 WEIGHTS = "network"
+HEAD = "head"
 Partition = Literal["even", "auto"] | tuple[PositiveInt, ...] | tuple[PositiveFloat, ...]
 MANY_LABELS = (100_000, 600_000)  # from where the paper has three and four clusters
 
 
 class AplcTraining(TransformerTraining):
-    """How the network is trained; `learning_rate` is that of the output, as `encoder_learning_rate` of the encoder."""
+    """How the network is trained; `learning_rate` is that of the output, as `encoder_learning_rate` of the encoder.
+
+    For `head_epochs` only what is above the encoder is trained first, with vectors that are computed once: seconds, and
+    an encoder of which each epoch takes minutes then begins with an output that knows what it wants.
+    """
 
     hidden_learning_rate: PositiveFloat = 1e-4
+    head_epochs: Annotated[int, Field(ge=0)] = 0
+
+    @property
+    def of_head(self) -> Self:
+        """The settings of the head's own epochs."""
+        return self.model_copy(update={"epochs": self.head_epochs, "average_from": None, "processes": 1})
 
     def rate_of(self, name: str, of_rows: bool) -> float:
         """The learning rate of a weight."""
@@ -179,8 +191,29 @@ class AplcXlNet(Model):
                 return LabelledTexts(texts, part.targets[:, self.seen_])
 
             learner = ClusterLearner(self.network_, read(learned), read(checked))
+        if config.training.head_epochs:
+            self._train_head(learner, checkpoints)
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
         self.network_.eval()
+
+    def _train_head(self, learner: ClusterLearner, checkpoints: Checkpoints) -> None:
+        """Train what is above the encoder, with the encoder as it came."""
+        import torch
+
+        from xmtc.nn.cluster_network import HeadLearner, LabelledVectors
+        from xmtc.nn.task import train
+        from xmtc.nn.threads import cores_at_work
+
+        with cores_at_work() as cores:
+
+            def encoded(part: LabelledTexts) -> LabelledVectors:
+                return LabelledVectors(
+                    torch.from_numpy(learner.network.encoder.vectors(part.texts, cores)), part.targets
+                )
+
+            head = HeadLearner(learner.network, encoded(learner.train), encoded(learner.valid))
+        learner.network.expect(head.train.vectors)
+        train(head, self.config.training.of_head, derived_seed(self.config.seed, 1), checkpoints, HEAD)
 
     def _clusters(self, counts: NDArray[np.int64], documents: int) -> FrequencyClusters:
         """The clusters of labels that occur so often."""

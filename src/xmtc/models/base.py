@@ -245,17 +245,24 @@ class Model(ABC):
         facts = {"training": {**self.training_, "documents": self.train_documents_}, **(about or {})}
         with writing(path, self.name, self.config.model_dump(mode="json"), facts) as folder:
             folder.labels(labels)
-            if self.calibration_ is not None:
-                folder.arrays("calibration", self.calibration_.to_arrays())
-            if self._thresholds is not None:
-                folder.arrays("thresholds", self._thresholds.to_arrays())
-            self._save(folder)
+            self.write(folder)
+
+    def write(self, folder: FolderWriter) -> None:
+        """Write all parts but the labels."""
+        if self.calibration_ is not None:
+            folder.arrays("calibration", self.calibration_.to_arrays())
+        if self._thresholds is not None:
+            folder.arrays("thresholds", self._thresholds.to_arrays())
+        self._save(folder)
 
     @classmethod
-    def load(cls, folder: FolderReader) -> Self:
-        """The model in a checked folder; `xmtc.load` finds the class by the folder's kind."""
+    def load(cls, folder: FolderReader, labels: LabelSet | None = None) -> Self:
+        """The model in a checked folder; `xmtc.load` finds the class by the folder's kind.
+
+        A model inside another one is given its `labels`, which the other one has too.
+        """
         model = cls(**folder.manifest["config"])
-        model.labels_ = folder.labels()
+        model.labels_ = folder.labels() if labels is None else labels
         model.training_ = folder.manifest.get("training", {})
         model.train_documents_ = model.training_.get("documents", 0)
         if type(model.train_documents_) is not int or model.train_documents_ < 1:

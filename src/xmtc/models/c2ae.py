@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
-from xmtc.corpus.corpus import Corpus, take_rows
-from xmtc.corpus.sparse import with_columns
+from xmtc.corpus.corpus import Corpus
 from xmtc.labelspace.tree import derived_seed
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.nn.settings import Epoch, TrainingSettings
@@ -107,23 +106,16 @@ class C2ae(Model):
         return self.config.latent or max(1, min(MOST_LATENT, round(LATENT_SHARE * labels)))
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.nn.coupled import CoupledLearner, Examples
+        from xmtc.nn.coupled import CoupledLearner
         from xmtc.nn.task import train
-        from xmtc.nn.validation import validation_rows
+        from xmtc.nn.validation import examples_of
 
         config = self.config
         self.vectors_ = DocumentVectors(config.tfidf)
-        features = self.vectors_.fit_transform(corpus)
-        rows, held_out = validation_rows(len(corpus), valid, config.training.valid_documents, config.seed)
-        if valid is None:
-            checked = Examples(take_rows(features, held_out), take_rows(corpus.targets, held_out))
-        else:
-            some = valid[held_out]
-            # Labels that only these documents have come after all others, and cannot be found.
-            checked = Examples(self.vectors_.transform(some), with_columns(some.targets, len(corpus.labels)))
+        most = config.training.valid_documents
+        everything, rows, checked = examples_of(corpus, valid, self.vectors_, most, config.seed)
         self.network_ = self._network(len(corpus.labels), derived_seed(config.seed, 0))
-        learned = Examples(take_rows(features, rows), take_rows(corpus.targets, rows))
-        learner = CoupledLearner(self.network_, learned, checked, config.alpha, config.lagrange)
+        learner = CoupledLearner(self.network_, everything.take(rows), checked, config.alpha, config.lagrange)
         train(learner, config.training.at(0), derived_seed(config.seed, 1), checkpoints, WEIGHTS)
 
     def _network(self, labels: int, seed: int) -> CoupledAutoencoder:

@@ -15,6 +15,7 @@ from xmtc.storage import opening
 CATALOGUE = {
     "prior": "xmtc.models.prior:Prior",
     "knn": "xmtc.models.knn:NearestNeighbours",
+    "rocchio": "xmtc.models.rocchio:Rocchio",
     "parabel": "xmtc.models.parabel:Parabel",
     "bonsai": "xmtc.models.bonsai:Bonsai",
     "dismec": "xmtc.models.dismec:Dismec",
@@ -27,6 +28,8 @@ CATALOGUE = {
     "aplc_xlnet": "xmtc.models.aplc_xlnet:AplcXlNet",
     "x_transformer": "xmtc.models.x_transformer:XTransformer",
     "lightxml": "xmtc.models.lightxml:LightXml",
+    "blend": "xmtc.models.blend:Blend",
+    "auto": "xmtc.models.auto:Auto",
 }
 
 

@@ -32,9 +32,9 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_
 from scipy.special import expit
 
 from xmtc.checkpoints import Checkpoints
-from xmtc.corpus.corpus import Corpus, take_rows
+from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
-from xmtc.corpus.sparse import make_csr, with_columns
+from xmtc.corpus.sparse import make_csr
 from xmtc.errors import ConfigError, XmtcError
 from xmtc.labelspace.tree import derived_seed
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
@@ -48,7 +48,8 @@ from xmtc.text.vectors import read_vectors
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from xmtc.nn.autoencoder import AutoEncoder, AutoEncoderLearner, Objective, Rows
+    from xmtc.nn.autoencoder import AutoEncoder, AutoEncoderLearner, Objective
+    from xmtc.nn.validation import Examples
 
 WEIGHTS = "network"
 MANY_LABELS = 100_000
@@ -151,36 +152,29 @@ class RankAe(Model):
         return vectors.memory_needed(corpus) + 24 * weights + 4 * batch + (100 << 20)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.nn.autoencoder import AutoEncoderLearner, Rows
+        from xmtc.nn.autoencoder import AutoEncoderLearner
         from xmtc.nn.task import train
-        from xmtc.nn.validation import validation_rows
+        from xmtc.nn.validation import examples_of
 
         config, seed = self.config, derived_seed(self.config.seed, 0)
         self.vectors_ = DocumentVectors(config.tfidf)
-        everything = Rows(self.vectors_.fit_transform(corpus), corpus.targets)
-        learned, held_out = validation_rows(len(corpus), valid, config.training.valid_documents, config.seed)
-        checked = _some(everything, held_out) if valid is None else self._rows(valid[held_out], len(corpus.labels))
+        most = config.training.valid_documents
+        everything, learned, checked = examples_of(corpus, valid, self.vectors_, most, config.seed)
         table = self._table()
         shares = (corpus.label_counts + 1) / (len(corpus) + 2)
 
-        def learner(documents: Rows, check: Rows) -> AutoEncoderLearner:
+        def learner(documents: Examples, check: Examples) -> AutoEncoderLearner:
             self.network_ = self._network(table.clone(), len(corpus.labels), seed)
             self.network_.expect(shares)
             return AutoEncoderLearner(self.network_, documents, check, self._objective(len(corpus.labels)))
 
         settings = config.training.at(0)
-        steps = train(learner(_some(everything, learned), checked), settings, seed, checkpoints, WEIGHTS)
+        steps = train(learner(everything.take(learned), checked), settings, seed, checkpoints, WEIGHTS)
         if config.refit and len(learned) < len(corpus):
             epochs = max(1, round(steps * settings.batch * settings.accumulate / len(learned)))
             settings = settings.model_copy(update={"epochs": epochs})
-            nothing = _some(everything, np.zeros(0, np.int64))
+            nothing = everything.take(np.zeros(0, np.int64))
             train(learner(everything, nothing), settings, seed, checkpoints, f"{WEIGHTS}-refit")
-
-    def _rows(self, corpus: Corpus, labels: int) -> Rows:
-        """Further documents; labels that training did not have come after all others, and cannot be found."""
-        from xmtc.nn.autoencoder import Rows
-
-        return Rows(self.vectors_.transform(corpus), with_columns(corpus.targets, labels))
 
     def _table(self) -> Tensor:
         """The features' vectors to begin with."""
@@ -283,12 +277,6 @@ class RankAe(Model):
         labels, shape = len(self._fitted()), (self.vectors_.width, self.config.channels)
 
         self.network_ = read_network(folder, WEIGHTS, lambda _: self._network(torch.empty(shape), labels, 0))
-
-
-def _some(documents: Rows, rows: NDArray[np.int64]) -> Rows:
-    from xmtc.nn.autoencoder import Rows
-
-    return Rows(take_rows(documents.features, rows), take_rows(documents.targets, rows))
 
 
 def _left_out(query: Csr, entries: NDArray[np.int64]) -> Csr:

@@ -20,6 +20,7 @@ from xmtc.nn.layers import as_tensor, dropped
 from xmtc.nn.levels import JUDGED_AT, MOST_SCORES, ndcg
 from xmtc.nn.ranking_loss import ranking_loss
 from xmtc.nn.threads import Cores
+from xmtc.nn.validation import Examples
 
 TOGETHER = 256  # documents scored at a time, fewer where each has very many scores
 SMALLEST_VARIANCE = 1e-5
@@ -132,18 +133,10 @@ class Objective:
         return each.mean() / found.mean().clamp(min=1) if self.normalise else each.mean()
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Documents as rows of features and of labels."""
-
-    features: Csr
-    targets: Csr
-
-
 class AutoEncoderLearner:
     """The network with the documents it learns from and those it is judged by; see `xmtc.nn.task.Learner`."""
 
-    def __init__(self, network: AutoEncoder, train: Rows, valid: Rows, objective: Objective) -> None:
+    def __init__(self, network: AutoEncoder, train: Examples, valid: Examples, objective: Objective) -> None:
         self.network, self.train, self.valid, self.objective = network, train, valid, objective
         # Nothing is padded, so all documents count as equally long, and batches are drawn at random.
         documents = train.features.shape[0]

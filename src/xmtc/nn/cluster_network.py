@@ -20,6 +20,7 @@ from xmtc.nn.levels import JUDGED_AT, ndcg
 from xmtc.nn.threads import Cores
 from xmtc.progress import progress
 
+SMALLEST = 1e-6
 READ_TOGETHER = 8192  # documents whose hidden states are kept until their labels are sought
 SCORED_TOGETHER = 256  # documents that share the reading of the labels' weights
 Found = tuple[NDArray[np.int32], NDArray[np.float32]]  # labels and probabilities, each (documents, k)
@@ -51,7 +52,16 @@ class ClusterNetwork(nn.Module):
 
     def forward(self, texts: EncoderTexts, documents: Ints, draws: np.random.Generator | None = None) -> Tensor:
         """Hidden states (documents, hidden)."""
-        return dropped(torch.tanh(self.hidden(self.encoder(texts, documents, draws))), self.dropout, draws)
+        return self.states(self.encoder(texts, documents, draws), draws)
+
+    def states(self, vectors: Tensor, draws: np.random.Generator | None = None) -> Tensor:
+        """What the hidden layer makes of the encoder's vectors, (documents, width) -> (documents, hidden)."""
+        return dropped(torch.tanh(self.hidden(vectors)), self.dropout, draws)
+
+    def expect(self, vectors: Tensor) -> None:
+        """Scale the hidden layer for such vectors: before tanh, its values deviate by 1 from 0."""
+        with torch.no_grad():
+            self.hidden.weight.div_(self.hidden(vectors).square().mean().sqrt().clamp(min=SMALLEST))
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,14 @@ class LabelledTexts:
     """Documents as the encoder reads them, and which labels they have."""
 
     texts: EncoderTexts
+    targets: Csr
+
+
+@dataclass(frozen=True)
+class LabelledVectors:
+    """Documents as the encoder's vectors (documents, width), and which labels they have."""
+
+    vectors: Tensor
     targets: Csr
 
 
@@ -80,6 +98,29 @@ class ClusterLearner:
         if not self.valid.targets.nnz:
             return None
         return ndcg(best_labels(self.network, self.valid.texts, JUDGED_AT, cores, "checking")[0], self.valid.targets)
+
+
+class HeadLearner:
+    """The network above the encoder, which learns from vectors that the encoder has made once and for all."""
+
+    def __init__(self, whole: ClusterNetwork, train: LabelledVectors, valid: LabelledVectors) -> None:
+        self.whole, self.train, self.valid = whole, train, valid
+        self.network = nn.ModuleDict({"hidden": whole.hidden, "output": whole.output})
+        self.lengths: Ints = np.ones(len(train.vectors), np.int64)
+
+    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+        """The mean over the documents."""
+        hidden = self.whole.states(self.train.vectors[torch.from_numpy(documents)], draws)
+        loss: Tensor = self.whole.output(hidden, take_rows(self.train.targets, documents))
+        return loss
+
+    def quality(self, cores: Cores) -> float | None:
+        """nDCG@5 of the labels found for the validation documents."""
+        if not self.valid.targets.nnz:
+            return None
+        with torch.inference_mode():
+            found = self.whole.output.top_k(self.whole.states(self.valid.vectors), JUDGED_AT)[0]
+        return ndcg(found, self.valid.targets)
 
 
 def best_labels(network: ClusterNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging") -> Found:

@@ -5,8 +5,6 @@ Ragged rows, no padding: a document is its features and their values, its labels
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,6 +17,7 @@ from xmtc.nn.batches import Ints
 from xmtc.nn.layers import dropped
 from xmtc.nn.levels import JUDGED_AT, ndcg
 from xmtc.nn.threads import Cores
+from xmtc.nn.validation import Examples
 
 TOGETHER = 256  # documents that go through the network at a time in prediction
 
@@ -128,14 +127,6 @@ def pair_loss(scores: Tensor, right: Tensor) -> Tensor:
     ours = torch.logsumexp((-scores).masked_fill(~right, -torch.inf), 1) - counts.log()
     others = torch.logsumexp(scores.masked_fill(right, -torch.inf), 1) - (right.shape[1] - counts).log()
     return (ours + others).exp().sum() / len(both)
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Documents as sparse unit rows, and which labels they have."""
-
-    features: Csr
-    targets: Csr
 
 
 class CoupledLearner:

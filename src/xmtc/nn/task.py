@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
@@ -29,6 +30,7 @@ from xmtc.nn.layers import chance
 from xmtc.nn.settings import TrainingSettings
 from xmtc.nn.threads import Cores, cores_at_work
 from xmtc.progress import Progress
+from xmtc.time_limit import end_of_training
 
 Arrays = dict[str, NDArray[Any]]
 LOGGED_EVERY = 10  # steps
@@ -101,6 +103,7 @@ class Task(LightningModule):
         self.best: dict[str, Tensor] | None = None
         self.best_quality = -math.inf
         self.steps = self.first_epoch = self.without_gain = self.judged_at = self.best_at = self.decays = 0
+        self.until = end_of_training()
         self._resources = ExitStack()
         self._cores = Cores(None, 1)
         self._bar: Progress | None = None
@@ -223,6 +226,8 @@ class Task(LightningModule):
             self._write({"loss": loss, "gradient norm": norm})
         if self.steps % self.settings.evaluate_every == 0:
             self.judge()
+        if self.until is not None and time.monotonic() > self.until:
+            self.trainer.should_stop = True
 
     def _write(self, values: dict[str, float]) -> None:
         # Lightning's own count of steps would begin anew when a run goes on.

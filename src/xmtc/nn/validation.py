@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus, take_rows
+from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import with_columns
 from xmtc.corpus.strings import Strings
 from xmtc.labelspace.tree import derived_seed
@@ -15,6 +17,7 @@ from xmtc.nn.batches import Ints
 from xmtc.nn.levels import Documents
 from xmtc.nn.settings import TrainingSettings, WordSettings
 from xmtc.nn.words import words_of
+from xmtc.text.documents import DocumentVectors
 from xmtc.text.tokenizer import WordTokenizer
 from xmtc.text.tokens import TokenStore
 
@@ -39,6 +42,42 @@ def validation_rows(documents: int, valid: Corpus | None, most: int, seed: int) 
         return np.arange(documents), np.zeros(0, np.int64)
     order = rng.permutation(documents)
     return np.sort(order[count:]), np.sort(order[:count])
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Documents as rows of features, and which labels they have."""
+
+    features: Csr
+    targets: Csr
+
+    def take(self, rows: Ints) -> Examples:
+        """Some of them."""
+        return Examples(take_rows(self.features, rows), take_rows(self.targets, rows))
+
+
+def examples_of(
+    corpus: Corpus, valid: Corpus | None, vectors: DocumentVectors, most: int, seed: int
+) -> tuple[Examples, Ints, Examples]:
+    """(all documents, rows to learn from, documents to check with), as `vectors`, fitted here, has them.
+
+    >>> from xmtc.text.tfidf import TfIdfSettings
+    >>> corpus = Corpus.of(["red apple", "blue sky"] * 60, [["fruit"], ["weather"]] * 60)
+    >>> every, rows, check = examples_of(corpus, None, DocumentVectors(TfIdfSettings()), most=50, seed=0)
+    >>> every.features.shape, len(rows), check.targets.shape
+    ((120, 4), 108, (12, 2))
+    """
+    everything = Examples(vectors.fit_transform(corpus), corpus.targets)
+    rows, held_out = validation_rows(len(corpus), valid, most, seed)
+    if valid is None:
+        return everything, rows, everything.take(held_out)
+    some = valid[held_out]
+    return everything, rows, Examples(vectors.transform(some), _of_training(some.targets, corpus))
+
+
+def _of_training(targets: Csr, corpus: Corpus) -> Csr:
+    """Labels that only validation documents have come after all others, and cannot be found."""
+    return with_columns(targets, len(corpus.labels))
 
 
 def prepared(
@@ -71,7 +110,5 @@ def parted(
     else:
         texts = valid[held_out].texts
         assert texts is not None
-        # Labels that only these documents have come after all others, and cannot be found.
-        targets = with_columns(take_rows(valid.targets, held_out), len(corpus.labels))
-        checked = Documents(encode(texts), targets)
+        checked = Documents(encode(texts), _of_training(take_rows(valid.targets, held_out), corpus))
     return Documents(tokens.take(rows), take_rows(corpus.targets, rows)), checked

@@ -13,7 +13,7 @@ from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import unit_rows, with_columns
 from xmtc.errors import XmtcError
 from xmtc.storage import FolderReader, FolderWriter
-from xmtc.text.tfidf import TfIdf, TfIdfSettings
+from xmtc.text.tfidf import LETTERS_A_WORD, TfIdf, TfIdfSettings
 
 
 class DocumentVectors:
@@ -63,6 +63,9 @@ class DocumentVectors:
         if corpus.texts is None:
             return int(corpus.features.nnz) if corpus.features is not None else 0
         words = corpus.texts.nbytes // 6  # a word and a space, in most languages and on average
+        if self.settings.letters is not None:
+            shortest, longest = self.settings.letters
+            return words * sum(max(1, LETTERS_A_WORD - size + 1) for size in range(shortest, longest + 1)) // 2
         shortest, longest = self.settings.ngrams
         return words * (longest - shortest + 1)
 

@@ -1,13 +1,13 @@
-"""Tf-idf over word n-grams: fitted once on training texts, then a fixed object inside the model."""
+"""Tf-idf over n-grams of words or letters: fitted once on training texts, then a fixed object inside the model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
@@ -17,6 +17,7 @@ from xmtc.progress import progress
 from xmtc.text.words import WordRules
 
 BLOCK_BYTES = 16 << 20
+LETTERS_A_WORD = 8  # and its two marks
 LONGEST_TEXT = 2**31 - 1  # places of words are kept as 32-bit numbers
 
 
@@ -30,6 +31,10 @@ class TfIdfSettings(BaseModel):
     ("smooth"), ln((1 + N) / df) ("plain") or 1 ("none"); rows are scaled to length 1 (`unit_length`). Terms in fewer
     than `min_df` documents or in more than the share `max_df` of them are left out, then the `max_terms` in most
     documents are kept.
+
+    With `letters` (shortest, longest) the terms are n-grams of the letters of each word instead, its two ends counted
+    as letters: they know a word by its parts, as other endings, compounds and misspellings have them, and are some ten
+    times as many.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,6 +43,7 @@ class TfIdfSettings(BaseModel):
     strip_accents: bool = False
     min_chars: int = Field(2, ge=1, le=1000)
     ngrams: tuple[Length, Length] = (1, 1)
+    letters: tuple[Length, Length] | None = None
     min_df: int = Field(1, ge=1)
     max_df: float = Field(1.0, gt=0, le=1)
     max_terms: PositiveInt | None = None
@@ -51,6 +57,14 @@ class TfIdfSettings(BaseModel):
         if ngrams[0] > ngrams[1]:
             raise ValueError("ngrams are (shortest, longest), so the first must not be above the second")
         return ngrams
+
+    @model_validator(mode="after")
+    def _letters_or_words(self) -> Self:
+        if self.letters is not None and not 2 <= self.letters[0] <= self.letters[1]:
+            raise ValueError("letters are (shortest, longest), the first at least 2 and not above the second")
+        if self.letters is not None and self.ngrams != (1, 1):
+            raise ValueError("terms are n-grams of words (ngrams) or of letters, not of both")
+        return self
 
     @property
     def rules(self) -> WordRules:
@@ -139,15 +153,15 @@ class TfIdf:
         return counted
 
     def _counted(self, texts: Strings) -> Counted:
-        from xmtc.kernels import words as kernel
+        from xmtc.kernels.letters import count_letters
+        from xmtc.kernels.words import count_terms
 
-        rules, parts = self.settings.rules, []
+        rules, letters, parts = self.settings.rules, self.settings.letters, []
+        count, sizes = (count_terms, self.settings.ngrams) if letters is None else (count_letters, letters)
         with progress("counting words", len(texts)) as bar:
-            for rows in blocks_of(texts):
+            for rows in blocks_of(texts, BLOCK_BYTES if letters is None else BLOCK_BYTES // 4):
                 block = rules.normalised(texts[rows])
-                counted = kernel.count_terms(
-                    block.buffer, block.starts, block.ends, rules.fold_table(), rules.min_chars, *self.settings.ngrams
-                )
+                counted = count(block.buffer, block.starts, block.ends, rules.fold_table(), rules.min_chars, *sizes)
                 parts.append(Counted(*counted))
                 bar.advance(rows.stop - rows.start)
         return Counted.joined(parts)
@@ -168,6 +182,7 @@ class TfIdf:
         from xmtc.kernels import words as kernel
 
         rules = self.settings.rules
+        min_chars = rules.min_chars if self.settings.letters is None else 1
         homes = np.searchsorted(counted.indptr, places, "right") - 1
         order = np.argsort(homes, kind="stable")
         pieces = [Strings.of([])]
@@ -176,7 +191,7 @@ class TfIdf:
             here = order[slice(*np.searchsorted(homes[order], [rows.start, rows.stop]))]
             starts = block.starts[homes[here] - rows.start]
             spans = starts + counted.begins[places[here]], starts + counted.stops[places[here]]
-            folded = kernel.folded_terms(block.buffer, *spans, rules.fold_table(), rules.min_chars)
+            folded = kernel.folded_terms(block.buffer, *spans, rules.fold_table(), min_chars)
             pieces.append(Strings.from_offsets(*folded))
         return Strings.joined(pieces)[np.argsort(order)]
 
@@ -202,10 +217,10 @@ class TfIdf:
         return made
 
 
-def blocks_of(texts: Strings) -> Iterator[slice]:
-    """Consecutive rows of about 16 MB of text each: bounds the working memory of counting."""
-    lengths = texts.lengths
-    if 0 < lengths.sum() <= BLOCK_BYTES:  # so a single document is not kept waiting
+def blocks_of(texts: Strings, most: int | None = None) -> Iterator[slice]:
+    """Consecutive rows of about 16 MB of text each, or as told: bounds the working memory of counting."""
+    lengths, most = texts.lengths, most or BLOCK_BYTES
+    if 0 < lengths.sum() <= most:  # so a single document is not kept waiting
         yield slice(0, len(texts))
         return
     if lengths.max(initial=0) > LONGEST_TEXT:
@@ -214,6 +229,6 @@ def blocks_of(texts: Strings) -> Iterator[slice]:
     start = 0
     while start < len(texts):
         before = int(size[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(size, before + BLOCK_BYTES, "right")))
+        stop = max(start + 1, int(np.searchsorted(size, before + most, "right")))
         yield slice(start, stop)
         start = stop

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xmtc.evaluation.bands import frequency_bands, frequency_deciles
+from xmtc.labelspace.bands import frequency_bands, frequency_deciles
 from xmtc.labelspace.propensity import PROPENSITIES, Propensity
 
 counted = st.lists(st.integers(0, 50), min_size=1, max_size=60).map(lambda counts: np.array(counts))

@@ -1,0 +1,141 @@
+"""`rocchio`: a label is the mean of its documents' vectors and of the words of its own name; the nearest labels win.
+
+Rocchio: "Relevance Feedback in Information Retrieval", in Salton (ed.): The SMART Retrieval System, 1971.
+
+What it does: adds up the tf-idf vectors of each label's training documents, scales the sum to length 1, adds the vector
+of the label's name (and of its other names) `names` times, and scales again; a label's score is the cosine between its
+vector and the document's.
+
+Where it differs: Rocchio subtracts documents without the label, which with thousands of labels changes nothing; and he
+has no names. They make the model know labels that no training document has, and find what is called by its name: alone
+(`documents=0`) that is a poor tagger, but no other method does it, so it is a good member of a blend.
+
+Cost: training is one sparse product; a prediction adds up the index lists of its words; the model is a labels x terms
+matrix without the entries below `smallest` times a label's largest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+from pydantic import Field, NonNegativeFloat, model_validator
+from scipy.sparse import csr_array
+
+from xmtc.checkpoints import Checkpoints
+from xmtc.corpus.corpus import Corpus, label_matrix, take_rows
+from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.sparse import unit_rows
+from xmtc.corpus.strings import Strings
+from xmtc.errors import XmtcError
+from xmtc.labelspace.vectors import label_vectors
+from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
+from xmtc.predictions import Predictions, ScoreKind
+from xmtc.search.sparse import SparseIndex
+from xmtc.storage import FolderReader, FolderWriter
+from xmtc.text.documents import DocumentVectors
+from xmtc.text.tfidf import TfIdfSettings
+
+
+class RocchioConfig(ModelConfig):
+    """What a label's vector is made of: weights of its documents and of its names, and how texts become vectors."""
+
+    documents: NonNegativeFloat = Field(1.0, allow_inf_nan=False)
+    names: NonNegativeFloat = Field(1.0, allow_inf_nan=False)
+    smallest: float = Field(0.01, ge=0, lt=1)
+    tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1, idf="plain"))
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.documents and not self.names:
+            raise ValueError("documents=0 and names=0 leave nothing that a label could be known by")
+        return self
+
+
+class Rocchio(Model):
+    """Labels by the cosine between a document and what the label's documents and its name say.
+
+    >>> corpus = Corpus.of(["red apple", "green apple", "blue sky"], [["fruit"], ["fruit"], ["weather"]])
+    >>> model = Rocchio().fit(corpus)
+    >>> [model.predict([text], k=1).names()[0][0][0] for text in ("an apple", "the weather in May")]
+    ['fruit', 'weather']
+    """
+
+    name = "rocchio"
+    capabilities = Capabilities(
+        summary="the labels whose documents and names are nearest on average; knows labels by name alone",
+        input=frozenset({"text", "features"}),
+        score=ScoreKind.RANKING,
+        explain=True,
+    )
+    Config = RocchioConfig
+    config: RocchioConfig
+
+    vectors_: DocumentVectors
+    index_: SparseIndex  # features x labels
+
+    def memory_needed(self, corpus: Corpus) -> int:
+        """Bytes: the documents' matrix, and the labels' twice, each label with the terms of all its documents."""
+        vectors = DocumentVectors(self.config.tfidf)
+        shared = vectors.terms_of(corpus) * corpus.targets.nnz // max(1, len(corpus)) if self.config.documents else 0
+        return vectors.memory_needed(corpus) + 2 * 8 * shared
+
+    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
+        config = self.config
+        self.vectors_ = DocumentVectors(config.tfidf)
+        named = bool(config.names) and corpus.texts is not None
+        if not named and not config.documents:
+            raise XmtcError(f"{corpus.name} has features instead of texts, so names alone (documents=0) say nothing")
+        # Words of names count as known, whether a training document has them or not.
+        vectors = self.vectors_.fit_transform(with_names(corpus) if named else corpus)
+        documents, names = (take_rows(vectors, part) for part in (slice(len(corpus)), slice(len(corpus), None)))
+        parts: list[Csr] = []
+        if config.documents:
+            means = label_vectors(documents, corpus.targets, corpus.labels, "documents", config.smallest)
+            parts.append(config.documents * means)
+        if named:
+            parts.append(config.names * names)
+        self.index_ = SparseIndex.of(unit_rows(csr_array(sum(parts[1:], start=parts[0]))))
+
+    def _predict(self, corpus: Corpus, k: int) -> Predictions:
+        ids, scores = self.index_.nearest(self.vectors_.transform(corpus), k)
+        return Predictions(ids, scores, self._fitted(), self.score_kind)
+
+    def _explain(self, text: str, label: int) -> Explanation:
+        """A cosine is the sum over shared words of the document's and the label's weight."""
+        if self.vectors_.tfidf is None:
+            raise XmtcError("this rocchio model was trained on features, so no words explain its answers")
+        query = self.vectors_.transform(Corpus.of([text]))
+        parts = self.index_.shared(query, np.array([label], np.int32)).toarray()[:, 0]
+        terms = self.vectors_.tfidf.terms
+        order = [at for at in np.argsort(-parts, kind="stable").tolist() if parts[at] > 0]
+        words = tuple((terms[int(query.indices[at])], float(parts[at])) for at in order)
+        known = f"the label is known by {self.index_.columns[:, [label]].nnz:,} words"
+        return Explanation(self._fitted().name(label), float(parts.sum()), words, (known,))
+
+    def _save(self, folder: FolderWriter) -> None:
+        folder.arrays("tfidf", self.vectors_.to_arrays())
+        folder.matrix("index", self.index_.columns)
+
+    def _load(self, folder: FolderReader) -> None:
+        with folder.building("tfidf"):
+            self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
+        self.index_ = SparseIndex(folder.matrix("index", (self.vectors_.width, len(self._fitted()))))
+
+
+def label_texts(labels: LabelSet) -> Strings:
+    """What each label is called: its name and its other names.
+
+    >>> list(label_texts(LabelSet.of(["a", "b"], names=["Ale", ""], alternatives=[["Beer"], []])))
+    ['Ale Beer', 'b']
+    """
+    return Strings.of(" ".join([labels.name(at), *labels.alternatives(at)]) for at in range(len(labels)))
+
+
+def with_names(corpus: Corpus) -> Corpus:
+    """The texts of a corpus and behind them those of its labels, without labels of their own."""
+    assert corpus.texts is not None
+    texts = Strings.joined([corpus.texts, label_texts(corpus.labels)])
+    nothing = label_matrix([], np.zeros(len(texts) + 1, np.int64), len(corpus.labels))
+    return replace(corpus, targets=nothing, texts=texts, features=None, ids=None, fields={})
