@@ -107,9 +107,8 @@ def test_with_linear_matcher_and_tiny_embeddings_it_is_parabel_with_two_levels(s
     """The same classifiers over the same tree; vectors of hardly any length change nothing."""
     corpus = small_corpus()
     linear = {"cost": 1.0, "bias": 0.3, "tolerance": 0.01, "smallest_weight": 0.0, "rounds": 100}
-    one = XTransformer(**short(matcher="linear", embedding_weight=1e-4, beam=2, discount=1.0, ranker=linear)).fit(
-        corpus
-    )
+    settings = short(matcher="linear", embedding_weight=1e-4, beam=2, discount=1.0, ranker=linear)
+    one = XTransformer(**settings).fit(corpus)
     two = Parabel(trees=1, levels=1, max_leaf=2, negatives="matcher", beam=2, **linear).fit(corpus)
     np.testing.assert_array_equal(one.rankers_[0].tree.levels[1].toarray(), two.trees_[0].tree.levels[1].toarray())
     top = one.predict(corpus, k=3)
