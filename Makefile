@@ -18,8 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "==> setting up $(VENV) with $(PYTHON) (a minute or two, once)"
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@# Compiling what is installed takes a minute; most of it is never imported, and the rest is compiled when it is.
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 demo: $(STAMP)
