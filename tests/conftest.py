@@ -26,7 +26,7 @@ settings.register_profile("xmtc", deadline=None)
 settings.load_profile("xmtc")
 
 #: Scripts that tests run in processes of their own; not test modules.
-collect_ignore_glob = ["*/children/*"]
+collect_ignore_glob = ["children/*", "*/children/*"]
 
 
 #: Tests that go first: kernels are compiled by both processes at once, each its own; then what takes long.
