@@ -13,7 +13,6 @@ again; --plot draws it.
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from timing import arguments, corpus
+from timing import arguments, corpus, mean_and_spread
 from xmtc.cli.recipes import read_recipe
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.noise import Noise, with_noise
@@ -71,8 +70,7 @@ def mean(results: Results, model: str, kind: str, rate: float, metric: str) -> t
         for name, values in results.items()
         if name.rpartition(" ")[0] == key(model, kind, rate, 0).rpartition(" ")[0]
     ]
-    middle = statistics.fmean(each)
-    return middle, max(abs(value - middle) for value in each)
+    return mean_and_spread(each)
 
 
 def has(results: Results, model: str, kind: str, rate: float) -> bool:

@@ -13,12 +13,11 @@ from D(F(x)) (`paper`). Times are those of a whole `fit`, with the second traini
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from pathlib import Path
 from typing import Any
 
-from timing import arguments, corpus
+from timing import arguments, corpus, over_seeds
 from xmtc.cli.recipes import read_recipe
 from xmtc.corpus.corpus import Corpus
 from xmtc.evaluation.evaluate import evaluate
@@ -46,16 +45,6 @@ def measured(name: str, train: Corpus, test: Corpus, variant: str, seed: int) ->
     return found | {"train s": trained - start, "documents/s": len(test) / spent}
 
 
-def line(name: str, variant: str, each: list[dict[str, float]]) -> str:
-    """The mean of all seeds, and how far the furthest is from it."""
-    cells = []
-    for metric in each[0]:
-        values = [found[metric] for found in each]
-        middle = statistics.fmean(values)
-        cells.append(f"{metric} {middle:.2f} +-{max(abs(value - middle) for value in values):.2f}")
-    return f"{name} {variant} ({len(each)} seeds): " + ", ".join(cells)
-
-
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--corpus", default="delicious,bibtex,debtags,cooking")
@@ -72,7 +61,7 @@ def main() -> None:
         for variant in options.variants.split(","):
             each = [measured(name, train, test, variant, seed) for seed in range(options.seeds)]
             results[f"{name} {variant}"] = each
-            print(line(name, variant, each), flush=True)
+            print(over_seeds(name, variant, each), flush=True)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1))
 

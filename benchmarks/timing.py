@@ -1,10 +1,11 @@
-"""What the benchmarks share: where the corpora are, and two pieces of work timed in turns in one run."""
+"""What the benchmarks share: where the corpora are, work timed in turns in one run, figures of several seeds."""
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xmtc.corpus.corpus import Corpus
@@ -43,3 +44,16 @@ def side_by_side(
     ratio: float = their_best / our_best
     print(f"{what}: xmtc {our_best:.3f} s, {peer} {their_best:.3f} s, {ratio:.2f} times as fast")
     return ratio
+
+
+def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and how far the furthest value is from it."""
+    middle = statistics.fmean(values)
+    return middle, max(abs(value - middle) for value in values)
+
+
+def over_seeds(name: str, variant: str, each: Sequence[dict[str, float]]) -> str:
+    """A line with the mean and spread of every figure of a model that was trained with several seeds."""
+    figures = {metric: mean_and_spread([found[metric] for found in each]) for metric in each[0]}
+    cells = (f"{metric} {middle:.2f} +-{furthest:.2f}" for metric, (middle, furthest) in figures.items())
+    return f"{name} {variant} ({len(each)} seeds): " + ", ".join(cells)

@@ -18,14 +18,13 @@ in the same way, for all variants; with `random`, as the command line does it, b
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from timing import arguments, corpus
+from timing import arguments, corpus, over_seeds
 from xmtc.cli.recipes import put, read_recipe
 from xmtc.corpus.corpus import Corpus
 from xmtc.evaluation.evaluate import evaluate
@@ -76,16 +75,6 @@ def measured(model: Model, train: Corpus, test: Corpus, in_blocks: bool) -> dict
     return found | {"train s": trained - start, "ms a document": 1000 * spent / len(test)}
 
 
-def line(name: str, variant: str, each: list[dict[str, float]]) -> str:
-    """The mean of all seeds, and how far the furthest is from it."""
-    cells = []
-    for metric in each[0]:
-        values = [found[metric] for found in each]
-        middle = statistics.fmean(values)
-        cells.append(f"{metric} {middle:.2f} +-{max(abs(value - middle) for value in values):.2f}")
-    return f"{name} {variant} ({len(each)} seeds): " + ", ".join(cells)
-
-
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--corpus", default="debtags")
@@ -109,7 +98,7 @@ def main() -> None:
                 models = models[:1]  # nothing in it is left to chance, unless its word vectors are
             each = [measured(model, train, test, options.stop == "blocks") for model in models]
             results[f"{name} {variant}"] = each
-            print(line(name, variant, each), flush=True)
+            print(over_seeds(name, variant, each), flush=True)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1))
 
