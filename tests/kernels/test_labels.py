@@ -37,3 +37,21 @@ def test_threads_change_nothing() -> None:
     parallel, serial = kernel.best_labels.versions  # type: ignore[attr-defined]
     for one, other in zip(parallel(vectors, weights, 7), serial(vectors, weights, 7), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 40), st.integers(1, 9), st.booleans())
+def test_offered_labels(seed: int, texts: int, labels: int, k: int, as_logits: bool) -> None:
+    rng = np.random.default_rng(seed)
+    values = (rng.integers(-3, 4, (labels, texts)) * rng.choice([1, 4, 9])).astype(np.float32)  # with ties
+    above = rng.choice([0, 1e-30, 0.3, 1], texts).astype(np.float32) if as_logits else None
+    scores, ids = np.full((texts + 2, k), -np.inf, np.float32), np.full((texts + 2, k), 99, np.int32)
+    rows, names = np.arange(texts) + 1, np.arange(labels, dtype=np.int32)[::-1].copy()
+    for part in np.array_split(np.arange(labels), 3):
+        kernel.offer_labels(values[part], names[part], rows, above, scores, ids)
+    expected = values if above is None else above / (1 + np.exp(-values))
+    for at in range(texts):
+        ranked = sorted(zip((-expected[:, at]).tolist(), names.tolist(), strict=True))[:k]
+        found = sorted(zip((-scores[rows[at]]).tolist(), ids[rows[at]].tolist(), strict=True))[: len(ranked)]
+        np.testing.assert_allclose([score for score, _ in found], [score for score, _ in ranked], rtol=1e-6)
+        assert [label for _, label in found] == [label for _, label in ranked]
+    assert (ids[[0, -1]] == 99).all(), "texts that are not asked for stay as they are"

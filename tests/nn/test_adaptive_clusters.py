@@ -121,10 +121,17 @@ def test_probabilities_of_chosen_labels() -> None:
 
 
 def full_ranking(layer: AdaptiveClusters, hidden: Tensor, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Of all labels, where nothing is left out; their probabilities are compared with those of torch on the way."""
+    labels = np.arange(layer.clusters.labels)
     with torch.inference_mode():
-        every = layer.probabilities(hidden, np.arange(layer.clusters.labels)).numpy()
-    ids = np.argsort(-every, axis=1, kind="stable")[:, :k]
-    return ids, np.take_along_axis(every, ids, 1)
+        every = layer.probabilities(hidden, labels).numpy()
+    found, scores = layer.top_k(hidden, len(labels))
+    np.testing.assert_array_equal(np.sort(found, 1), np.broadcast_to(labels, found.shape))
+    np.testing.assert_allclose(scores, np.take_along_axis(every, found.astype(np.int64), 1), rtol=1e-5)
+    own = np.empty_like(scores)
+    np.put_along_axis(own, found.astype(np.int64), scores, 1)
+    ids = np.argsort(-own, axis=1, kind="stable")[:, :k]
+    return ids, np.take_along_axis(own, ids, 1)
 
 
 @settings(max_examples=60)

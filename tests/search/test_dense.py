@@ -59,6 +59,8 @@ def test_one_by_one_or_in_blocks_or_all_at_once(kind: Kind, monkeypatch: pytest.
     index = DenseIndex.of(vectors, kind)
     ids, similarities = index.nearest(vectors[:50], 7)
     monkeypatch.setattr(dense, "QUERY_BLOCK", 8)
+    monkeypatch.setattr(dense, "CELL_BLOCK", 8)
+    monkeypatch.setattr(dense, "MOST_PRODUCTS", 64)
     for found, near in (index.nearest(vectors[:50], 7), _one_by_one(index, vectors[:50], 7)):
         np.testing.assert_array_equal(found, ids)
         np.testing.assert_array_equal(near, similarities)

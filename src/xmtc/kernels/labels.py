@@ -18,6 +18,8 @@ FAST = {"reassoc", "nsz", "contract"}
 TEXTS_A_TILE = 8  # that share the reading of a label's weights
 LITTLE_WORK = 1 << 18  # products; one core has done them before others would have begun
 LARGEST = np.float32(1e4)  # score, of either sign
+NEARLY_ONE, LOGIT_OF_NEARLY_ONE = 0.99999, 11.0
+ROUNDING = 0.02  # of a logit, at the most, up to that
 
 
 @numba.njit(nogil=True, fastmath=FAST)  # cached with the kernels that call it
@@ -61,13 +63,41 @@ def best_labels(vectors: Floats, weights: Floats, k: int) -> tuple[NDArray[np.in
     return ids, scores, logs
 
 
+@numba.njit(inline="always")
+def _least_logit(worst: Any, above: Any) -> Any:
+    # A logit below this has a chance that, times `above`, is below `worst`; a little lower than that, for rounding.
+    if not worst > 0 or not above > 0:
+        return np.float32(-np.inf)
+    share = worst / above
+    if share > NEARLY_ONE:
+        return np.float32(LOGIT_OF_NEARLY_ONE)
+    return np.float32(np.log(share / (1 - share)) - ROUNDING)
+
+
 @compiled(writes=2)
-def offer_labels(values: Floats, labels: NDArray[np.int32], texts: Any, scores: Floats, ids: NDArray[np.int32]) -> None:
-    # Offer values[i, j], the score of labels[j] for texts[i], to the heap (scores, ids) of that text. Heaps are full
-    # from the start, with -inf where there is nothing yet. NaN is not above anything.
-    k = scores.shape[1]
-    for at in range(len(texts)):
-        text = texts[at]
-        for place in range(len(labels)):
-            if values[at, place] >= scores[text, 0]:
-                offer(scores[text], ids[text], k, k, values[at, place], labels[place])
+def offer_labels(
+    values: Floats, labels: NDArray[np.int32], texts: Any, above: Any, scores: Floats, ids: NDArray[np.int32]
+) -> None:
+    # Offer values[j, i], the score of labels[j] for texts[i], to the heap (scores, ids) of that text. With `above`
+    # they are logits of chances that count above[i] times, of which few are ever computed. Heaps are full from the
+    # start, with -inf where there is nothing yet. NaN is not above anything.
+    k, count = scores.shape[1], len(texts)
+    least = np.empty(count, np.float32)
+    for at in range(count):
+        worst = scores[texts[at], 0]
+        least[at] = worst if above is None else _least_logit(worst, above[at])
+    for place in range(len(labels)):
+        row = values[place]
+        found = False
+        for at in range(count):  # without a branch, so that many are compared at once
+            found |= row[at] >= least[at]
+        if not found:
+            continue
+        for at in range(count):
+            if row[at] >= least[at]:
+                text = texts[at]
+                score = row[at] if above is None else above[at] / (np.float32(1) + np.exp(-row[at]))
+                if score >= scores[text, 0]:
+                    offer(scores[text], ids[text], k, k, score, labels[place])
+                    worst = scores[text, 0]
+                    least[at] = worst if above is None else _least_logit(worst, above[at])
