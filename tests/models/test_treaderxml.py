@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from contract_corpus import QUICK, small_corpus
 
+from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import ConfigError, OutOfMemory
@@ -16,6 +18,8 @@ from xmtc.evaluation.explanation_page import write_explanation_page
 from xmtc.models import base
 from xmtc.models.catalogue import load
 from xmtc.models.treaderxml import TReaderXml
+from xmtc.nn.encoder_vectors import EncoderVectors
+from xmtc.nn.settings import EncoderSettings
 from xmtc.search.neighbours import DocumentSearch, Neighbours
 
 SMALL: dict[str, Any] = QUICK["treaderxml"]
@@ -87,6 +91,45 @@ def test_every_option_learns_and_is_saved(settings: dict[str, Any], tmp_path: Pa
     np.testing.assert_array_equal(loaded.predict(corpus[:30]).ids, model.predict(corpus[:30]).ids)
     np.testing.assert_allclose(loaded.predict(corpus[:30]).scores, model.predict(corpus[:30]).scores, rtol=1e-5)
     assert loaded.explain("ship wave sail", "sea").text == "ship wave sail"
+
+
+@pytest.mark.parametrize("vectors", ["tfidf", "encoder"])
+def test_an_encoder_reads_beside_the_network(
+    vectors: str, tiny_encoder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, read = small_corpus(), []
+    real = EncoderVectors.transform
+
+    def transform(self: EncoderVectors, some: Corpus) -> Any:
+        read.append(len(some))
+        return real(self, some)
+
+    monkeypatch.setattr(EncoderVectors, "transform", transform)
+    quick = {"epochs": 6, "learning_rate": 0.02}
+    encoder = {"name": str(tiny_encoder("bert")), "max_tokens": 24}
+    settings = changed(training=quick, encoded=True, votes=True, search={"vectors": vectors}, encoder=encoder)
+    model = TReaderXml(**settings).fit(corpus)
+    assert read == [len(corpus)], "training documents are read once, also if the search needs their vectors"
+    assert share_right(model, corpus) > 0.8
+    assert model.teaching_.encoder is not None
+    assert model.reader_.network.bottleneck.in_features == 2 * SMALL["words"]["dimensions"] + 16
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    read.clear()
+    np.testing.assert_array_equal(loaded.predict(corpus[:30]).ids, model.predict(corpus[:30]).ids)
+    assert read == [30, 30], "a model reads a document once"
+    assert loaded.explain("ship wave sail", "sea").text == "ship wave sail"
+
+
+def test_what_an_encoder_read_is_kept_with_the_checkpoints(tiny_encoder: Callable[[str], Path], tmp_path: Path) -> None:
+    corpus, encoder = small_corpus(), EncoderSettings(name=str(tiny_encoder("bert")), max_tokens=24)
+    teaching = TReaderXml(**short()).fit(corpus).teaching_
+    assert teaching.encode(corpus, None, Checkpoints(tmp_path / "pieces", {})) is None
+    first = teaching.encode(corpus, encoder, Checkpoints(tmp_path / "pieces", {}))
+    again = teaching.encode(corpus[:1], encoder, Checkpoints(tmp_path / "pieces", {}))
+    assert first is not None
+    assert again is not None
+    np.testing.assert_array_equal(first, again)
 
 
 def found_in_training(model: TReaderXml, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> Neighbours:

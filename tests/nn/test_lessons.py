@@ -64,6 +64,13 @@ def options(kind: str, beam: int = 1) -> Candidates:
     return Candidates(kind in ("neighbours", "both"), CLUSTERS if kind in ("tree", "both") else None, beam, USUAL)
 
 
+def test_labels_that_nobody_voted_for() -> None:
+    pupils, right = some_pupils(), matrix(SETS, LABELS)
+    unvoted = [label in SETS[row] for row in range(DOCUMENTS) for label in {*range(LABELS)} - VOTED[row]]
+    assert pupils.right_without_votes(right) == (sum(unvoted) + 1) / (len(unvoted) + 2)
+    assert Pupils(pupils.tokens).right_without_votes(right) == 0
+
+
 def test_a_lesson_has_the_labels_of_the_batch_only() -> None:
     reader, pupils = some_reader(), some_pupils()
     lesson = reader.lesson(pupils, np.array([3, 1, 2]))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from xmtc.nn.layers import chance
-from xmtc.nn.reader import LabelRows, Lesson, ReaderNetwork, Reading, SelfAttention, behind
+from xmtc.nn.reader import ENCODED_LENGTH, LabelRows, Lesson, ReaderNetwork, Reading, SelfAttention, behind
 
 WORDS, DIMENSIONS, LABELS = 30, 6, 5
 LENGTHS = torch.tensor([4, 1, 7])
@@ -158,17 +158,17 @@ def reading(layers: Reading, vectors: Tensor) -> Tensor:
     return attention(second, vectors + attention(first, vectors))
 
 
-def scores_of(network: ReaderNetwork, row: int) -> Tensor:
+def scores_of(network: ReaderNetwork, row: int, encoded: Tensor | None = None) -> Tensor:
     """What a network says of one document, step by step as in the paper (and the pooling that is ours)."""
-    parts, means = [], []
+    parts, bags = [], []
     if network.teacher is not None:
         known = taught(network, row)
         parts.append(reading(network.teacher, known))
-        means.append(known.mean(0))
+        bags.append(known.sum(0) / len(known) ** 0.5)
     if network.text is not None:
         words = network.words.words.weight[IDS[row, : LENGTHS[row]]]
         parts.append(reading(network.text, words))
-        means.append(words.mean(0))
+        bags.append(words.sum(0) / len(words) ** 0.5)
     mixed = attention(network.interaction, torch.cat(parts))
     if network.pooling == "flatten":
         flat = torch.zeros(sum(network.places), DIMENSIONS)
@@ -179,7 +179,9 @@ def scores_of(network: ReaderNetwork, row: int) -> Tensor:
     else:
         pooled = torch.cat([mixed.mean(0), mixed.amax(0)])
     if network.shortcut:
-        pooled = torch.cat([pooled, *means])
+        pooled = torch.cat([pooled, *bags])
+    if encoded is not None:
+        pooled = torch.cat([pooled, ENCODED_LENGTH * encoded])
     hidden = torch.relu(pooled @ network.bottleneck.weight.T + network.bottleneck.bias)
     return hidden @ network.output.rows.weight.T + network.output.bias.weight[:, 0]
 
@@ -195,6 +197,14 @@ def test_network(branches: str, pooling: str, shortcut: bool) -> None:
         torch.testing.assert_close(found[row], scores_of(network, row), rtol=1e-4, atol=1e-5)
     some = torch.tensor([4, 0])
     torch.testing.assert_close(network(IDS, LENGTHS, LESSON, labels=some), found[:, some])
+
+
+@pytest.mark.parametrize("shortcut", [False, True])
+def test_an_encoder_says_what_it_made_of_the_text(shortcut: bool) -> None:
+    network, vectors = some_network(shortcut=shortcut, encoded=4), torch.randn(3, 4)
+    found = network(IDS, LENGTHS, LESSON, encoded=vectors)
+    for row in range(3):
+        torch.testing.assert_close(found[row], scores_of(network, row, vectors[row]), rtol=1e-4, atol=1e-5)
 
 
 def test_the_text_sees_the_teacher_and_not_the_other_way_round() -> None:
@@ -232,12 +242,12 @@ def test_every_weight_learns_and_words_of_both_branches_do() -> None:
 def test_a_network_with_voters_begins_as_a_vote() -> None:
     table = np.random.default_rng(2).normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
     network = ReaderNetwork.made(table, LABELS, **SETTINGS, voters=10)
-    network.expect(np.full(LABELS, 0.3))
+    network.expect(np.full(LABELS, 0.3), unvoted=0.001)
     votes = torch.tensor([[0.0, 0.2, 1.0, 0.6, 0.1]]).expand(3, -1)
     found = network(IDS, LENGTHS, LESSON, votes)
-    least = 0.05
-    expected = torch.log((votes + least) / (1 - votes + least))
+    expected = torch.log((votes + 0.001) / (1 - votes + 0.05))
     torch.testing.assert_close(found, expected)
+    assert abs(found[0, 0].sigmoid().item() - 0.001) < 1e-4, "without a vote a label is as likely as was said"
     some = torch.tensor([2, 0])
     torch.testing.assert_close(network(IDS, LENGTHS, LESSON, votes[:, some], some), expected[:, some])
 

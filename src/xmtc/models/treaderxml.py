@@ -15,10 +15,11 @@ of it, and so for training, validation and test alike (see `xmtc.search.neighbou
 taken on logits, labels without parents are kept (`strict_alg1` leaves them out), the pooling is ours (the paper has
 none; `pooling="flatten"` is its formula to the letter). Where the labels have no hierarchy, clusters of labels are
 parents; where they have no names, the strongest words of their documents describe them. Departures that are off unless
-asked for: the log-odds of the neighbours' votes are added to the scores (`votes`), the bottleneck also sees the mean of
-the word vectors (`shortcut`), some knowledge is left out in training (`knowledge_dropout`), near duplicates are no
-neighbours (`search.max_similarity`), other vectors find the neighbours (`search.vectors`), and with many labels only
-candidates are scored: those of the neighbours, those of the best clusters, or both (`candidates`).
+asked for: the log-odds of the neighbours' votes are added to the scores (`votes`), the bottleneck also sees the bag of
+word vectors (`shortcut`) and the vector of a pretrained encoder (`encoded`), some knowledge is left out in training
+(`knowledge_dropout`), near duplicates are no neighbours (`search.max_similarity`), other vectors find the neighbours
+(`search.vectors`), and with many labels only candidates are scored: those of the neighbours, those of the best
+clusters, or both (`candidates`).
 
 Cost: training a document takes about 3 x tokens x dimensions x (24 x dimensions + 3 x tokens) for the reading and 3 x
 bottleneck x labels (or candidates) for the scores; memory grows with words x dimensions and labels x bottleneck, five
@@ -47,7 +48,7 @@ from xmtc.labelspace.vectors import label_vectors
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
 from xmtc.nn.settings import EncoderSettings, Epoch, TrainingSettings, WordSettings
 from xmtc.predictions import Predictions, ScoreKind
-from xmtc.search.neighbours import DocumentSearch, Neighbours, SearchSettings
+from xmtc.search.neighbours import DocumentSearch, Floats, Neighbours, SearchSettings
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
 from xmtc.text.mean_vectors import token_idf, token_matrix
@@ -86,7 +87,8 @@ class TReaderXmlConfig(ModelConfig):
     `weighting` all count alike or those of nearer documents more. `branches` and `reading` are the paper's ablation
     (Table 3), `branches="teacher"` reads the teacher knowledge alone. With `votes` the `voters` nearest documents vote,
     with similarity ** `vote_power`. Candidates come from the voters and from the `beam` best clusters of at most
-    `cluster_size` labels. `words` are for texts and descriptions, and for the search unless it has other vectors.
+    `cluster_size` labels. `words` are for texts and descriptions, and for the search unless it has other vectors;
+    `encoder` is for `search.vectors` encoder and for `encoded`.
     """
 
     neighbours: PositiveInt = 5
@@ -101,6 +103,7 @@ class TReaderXmlConfig(ModelConfig):
     bottleneck: PositiveInt = 512
     dropout: float = Field(0.5, ge=0, lt=1)
     shortcut: bool = False
+    encoded: bool = False
     votes: bool = False
     voters: PositiveInt = 50
     vote_power: PositiveFloat = Field(2.0, allow_inf_nan=False)
@@ -171,8 +174,9 @@ class TReaderXml(Model):
         if config.search.vectors == "tfidf":
             search = DocumentVectors(config.tfidf).memory_needed(corpus)
         else:
-            width = 384 if config.search.vectors == "encoder" else config.words.dimensions
-            search = 8 * len(corpus) * width
+            search = 8 * len(corpus) * (384 if config.search.vectors == "encoder" else config.words.dimensions)
+        if config.encoded:
+            search += 4 * len(corpus) * 384 + (300 << 20)
         each = corpus.targets.nnz // len(corpus) + 1
         known = 16 * len(corpus) * each * (2 * config.neighbours + config.voters)
         tokens = min(config.words.max_tokens, corpus.texts.nbytes // (6 * len(corpus)) + 50)
@@ -192,9 +196,10 @@ class TReaderXml(Model):
         self.seen_ = np.flatnonzero(corpus.label_counts)
         self.teaching_ = Teaching(self._teaching, self.seen_, corpus.targets, None, ids=corpus.ids)
         tokens, table = self._words(corpus)
-        near = self._find_neighbours(corpus, tokens, table, checkpoints)
+        encoded = self.teaching_.encode(corpus, config.encoder if config.encoded else None, checkpoints)
+        near = self._find_neighbours(corpus, tokens, table, encoded, checkpoints)
         clusters = self._teach(corpus, tokens)
-        everyone, targets = self.teaching_.pupils(tokens, near), self.teaching_.seen_targets
+        everyone, targets = self.teaching_.pupils(tokens, near, encoded), self.teaching_.seen_targets
         rows, held_out = validation_rows(len(corpus), valid, config.training.valid_documents, config.seed)
         if valid is None:
             checked, right = everyone.take(held_out), take_rows(targets, held_out)
@@ -210,12 +215,13 @@ class TReaderXml(Model):
             read, judged = (Documents(some.tokens, each) for some, each in zip((learned, checked), above, strict=True))
             table = warmed_up(table, read, judged, config.words.warm_up, seed)
         network = self._network(table, 0 if clusters is None else clusters.shape[0], seed)
-        network.expect((corpus.label_counts[self.seen_] + 1) / (len(corpus) + 2))
+        shares = (corpus.label_counts[self.seen_] + 1) / (len(corpus) + 2)
+        network.expect(shares, everyone.right_without_votes(targets))
         self.reader_ = self._reader(network, corpus.label_counts, clusters)
         learner = ReaderLearner(self.reader_, learned, learned_targets, checked, right, config.knowledge_dropout)
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
 
-    def _words(self, corpus: Corpus) -> tuple[TokenStore, NDArray[np.float32]]:
+    def _words(self, corpus: Corpus) -> tuple[TokenStore, Floats]:
         """(documents as word ids, a vector for each word); the words of labels' names and descriptions have ids too."""
         from xmtc.nn.words import word_table
 
@@ -231,7 +237,7 @@ class TReaderXml(Model):
         return TokenStore(tokens.ids[: ends[-1]], ends), table
 
     def _find_neighbours(
-        self, corpus: Corpus, tokens: TokenStore, table: NDArray[np.float32], checkpoints: Checkpoints
+        self, corpus: Corpus, tokens: TokenStore, table: Floats, encoded: Floats | None, checkpoints: Checkpoints
     ) -> Neighbours | None:
         """The neighbours of the training documents, each without itself; found once and kept with the checkpoints."""
         from xmtc.nn.document_vectors import fit_vectors
@@ -239,10 +245,10 @@ class TReaderXml(Model):
         config, teaching = self.config, self.teaching_
         if not teaching.wanted:
             return None
-        known = (self.tokenizer_, tokens, table)
         vectors, matrix = fit_vectors(
-            config.search.vectors, corpus, config.tfidf, config.words, config.encoder, config.seed, known
-        )
+            config.search.vectors, corpus, config.tfidf, config.words, config.encoder, config.seed,
+            (self.tokenizer_, tokens, table), (teaching.encoder, encoded),
+        )  # fmt: skip
         teaching.search = DocumentSearch.of(config.search, vectors, matrix, corpus.texts, config.seed)
         kept = checkpoints.get("neighbours")
         if kept is None:
@@ -281,7 +287,7 @@ class TReaderXml(Model):
                 _say(said)
         return clusters if has_tree else None
 
-    def _network(self, table: NDArray[np.float32], clusters: int, seed: int) -> ReaderNetwork:
+    def _network(self, table: Floats, clusters: int, seed: int) -> ReaderNetwork:
         from xmtc.nn.reader import ReaderNetwork
 
         config = self.config
@@ -291,6 +297,7 @@ class TReaderXml(Model):
             places=(config.description_words, config.words.max_tokens), bottleneck=config.bottleneck,
             dropout=config.dropout, sparse=self._scores != "all", clusters=clusters,
             voters=config.voters if config.votes else 0, shortcut=config.shortcut,
+            encoded=0 if self.teaching_.encoder is None else self.teaching_.encoder.width,
         )  # fmt: skip
 
     def _reader(self, network: ReaderNetwork, counts: NDArray[np.int64], clusters: Csr | None) -> Reader:
@@ -306,7 +313,9 @@ class TReaderXml(Model):
         """Further documents, as the network takes them."""
         assert corpus.texts is not None
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
-        return self.teaching_.pupils(tokens, self.teaching_.nearest(corpus))
+        encoder = self.teaching_.encoder
+        encoded = None if encoder is None else encoder.transform(corpus)
+        return self.teaching_.pupils(tokens, self.teaching_.nearest(corpus, encoded), encoded)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.nn.levels import TOGETHER
@@ -334,7 +343,8 @@ class TReaderXml(Model):
         score = float(top.scores[0][top.ids[0] == label].sum())
         pupils = self._pupils(query)
         lesson = self.reader_.lesson(pupils, document)
-        taught, looked = self.reader_.network.looks(*padded(pupils.tokens, document), lesson, place)
+        encoded = self.reader_.encoded(pupils, document)
+        taught, looked = self.reader_.network.looks(*padded(pupils.tokens, document), lesson, place, encoded)
         shares = looked / (looked.sum() or 1)
         where = zip(self.tokenizer_.spans(text), shares.tolist(), strict=False)
         spans = tuple((start, end, share) for (start, end), share in where)
@@ -374,7 +384,8 @@ class TReaderXml(Model):
         if self.teaching_.wanted:
             vectors = load_vectors(folder, config.search.vectors, config.tfidf, config.words, config.encoder)
             self.teaching_.search = DocumentSearch.load(folder, config.search, vectors, self.train_documents_)
-        self.teaching_.load(folder, config.description_words, len(self.tokenizer_))
+        encoder = config.encoder if config.encoded else None
+        self.teaching_.load(folder, config.description_words, len(self.tokenizer_), encoder)
         if self._scores in ("tree", "both"):
             clusters = folder.matrix("clusters", (None, len(self.seen_)))
 

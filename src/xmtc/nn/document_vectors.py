@@ -23,9 +23,11 @@ Words = tuple[WordTokenizer, TokenStore, NDArray[np.float32]]  # vocabulary, doc
 
 def fit_vectors(
     kind: VectorKind, corpus: Corpus, tfidf: TfIdfSettings, words: WordSettings, encoder: EncoderSettings, seed: int,
-    known: Words | None = None,
+    known: Words | None = None, encoded: tuple[TextVectors | None, NDArray[np.float32] | None] = (None, None),
 ) -> tuple[TextVectors, Csr | NDArray[np.float32]]:  # fmt: skip
-    """(what makes vectors of documents, those of the training documents); `known` saves making the words again.
+    """(what makes vectors of documents, those of the training documents).
+
+    `known` saves making the words again, and `encoded` the same pair, of an encoder that has read the documents before.
 
     None of this looks at labels: else a training document would find neighbours that a new one does not find.
     """
@@ -37,8 +39,11 @@ def fit_vectors(
     if kind == "encoder":
         from xmtc.nn.encoder_vectors import EncoderVectors
 
-        encoded = EncoderVectors.pretrained(encoder)
-        return encoded, encoded.transform(corpus)
+        reader, read = encoded
+        if reader is not None and read is not None:
+            return reader, read
+        vectors = EncoderVectors.pretrained(encoder)
+        return vectors, vectors.transform(corpus)
     tokenizer, tokens, table = known or words_of(words, corpus.texts, seed)
     idf = token_idf(tokens, len(tokenizer)) if kind == "tfidf_mean" else None
     means = MeanVectors(tokenizer, table, idf, words.max_tokens)

@@ -48,7 +48,12 @@ class Reader:
     ) -> Tensor:
         """What the network makes of documents, (B, bottleneck)."""
         ids, lengths = padded(pupils.tokens, documents)
-        return self.network.hidden(ids, lengths, self.lesson(pupils, documents, draws, forgotten), draws)
+        lesson = self.lesson(pupils, documents, draws, forgotten)
+        return self.network.hidden(ids, lengths, lesson, self.encoded(pupils, documents), draws)
+
+    def encoded(self, pupils: Pupils, documents: Ints) -> Tensor | None:
+        """The encoder's vectors of documents, (B, width), for a network that sees them."""
+        return None if pupils.encoded is None else torch.from_numpy(pupils.encoded[documents])
 
     def lesson(
         self, pupils: Pupils, documents: Ints, draws: np.random.Generator | None = None, forgotten: float = 0.0

@@ -19,6 +19,7 @@ from xmtc.nn.layers import WordEmbedding, dropped, padding_mask
 Branches = Literal["both", "text", "teacher"]
 Pooling = Literal["mean_max", "flatten"]
 SMALLEST = 1e-12
+ENCODED_LENGTH = 10.0  # of an encoder's vector, so that it counts beside what the words give
 
 
 class SelfAttention(nn.Module):
@@ -130,10 +131,12 @@ class LabelRows(nn.Module):
 class ReaderNetwork(nn.Module):
     """Scores of labels (logits) from the words of documents and what a teacher knows about their neighbours' labels."""
 
+    unvoted: Tensor  # the share of labels without votes that are right, before anything is learned
+
     def __init__(
         self, words: WordEmbedding, labels: int, *, heads: int, reading: str, branches: Branches, pooling: Pooling,
         places: tuple[int, int], bottleneck: int, dropout: float, sparse: bool, clusters: int, voters: int,
-        shortcut: bool,
+        shortcut: bool, encoded: int,
     ) -> None:  # fmt: skip
         super().__init__()
         dimensions = words.words.embedding_dim
@@ -146,11 +149,13 @@ class ReaderNetwork(nn.Module):
         width = (places[0] + places[1]) * dimensions if pooling == "flatten" else 2 * dimensions
         if shortcut:
             width += (2 if branches == "both" else 1) * dimensions
-        self.bottleneck = nn.Linear(width, bottleneck)
+        self.bottleneck = nn.Linear(width + encoded, bottleneck)
         self.output = LabelRows(labels, bottleneck, sparse)
         self.clusters = nn.Linear(bottleneck, clusters) if clusters else None
         self.trust = nn.Parameter(torch.ones(())) if voters else None
-        self.least_vote = 0.5 / max(1, voters)
+        if voters:
+            self.half_vote = 0.5 / voters
+            self.register_buffer("unvoted", torch.tensor(self.half_vote))
         if self.trust is not None:
             nn.init.zeros_(self.output.rows.weight)
 
@@ -159,12 +164,14 @@ class ReaderNetwork(nn.Module):
         cls, table: NDArray[np.float32], labels: int, *, word_dropout: float, frozen: bool, seed: int,
         heads: int, reading: str, branches: Branches, pooling: Pooling, places: tuple[int, int], bottleneck: int,
         dropout: float, sparse: bool = False, clusters: int = 0, voters: int = 0, shortcut: bool = False,
+        encoded: int = 0,
     ) -> ReaderNetwork:  # fmt: skip
         """A new network that begins with these word vectors.
 
         `places` are the most words of the teacher and of a text, for the pooling "flatten". With `clusters` it scores
         so many clusters of labels too. With `voters` it begins as a vote of so many neighbours: see `forward`. With
-        `shortcut` the bottleneck also sees the mean of the word vectors themselves.
+        `shortcut` the bottleneck also sees the word vectors themselves, as a bag, and vectors of `encoded` numbers that
+        an encoder has made of the texts.
 
         >>> network = ReaderNetwork.made(
         ...     np.zeros((9, 8), np.float32), 7, word_dropout=0.2, frozen=False, seed=0, heads=2, bottleneck=4,
@@ -178,15 +185,15 @@ class ReaderNetwork(nn.Module):
             return cls(
                 WordEmbedding(torch.tensor(table), word_dropout, frozen), labels, heads=heads, reading=reading,
                 branches=branches, pooling=pooling, places=places, bottleneck=bottleneck, dropout=dropout,
-                sparse=sparse, clusters=clusters, voters=voters, shortcut=shortcut,
+                sparse=sparse, clusters=clusters, voters=voters, shortcut=shortcut, encoded=encoded,
             )  # fmt: skip
 
     def forward(
         self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, votes: Tensor | None = None,
-        labels: Tensor | None = None, draws: np.random.Generator | None = None,
+        labels: Tensor | None = None, draws: np.random.Generator | None = None, encoded: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """(B, n) word ids -> logits (B, labels), of all labels or those given; `votes` are for the same labels."""
-        return self.scores(self.hidden(ids, lengths, lesson, draws), votes, labels)
+        return self.scores(self.hidden(ids, lengths, lesson, encoded, draws), votes, labels)
 
     def scores(self, hidden: Tensor, votes: Tensor | None, labels: Tensor | None = None) -> Tensor:
         """(B, bottleneck) -> logits (B, labels).
@@ -200,47 +207,56 @@ class ReaderNetwork(nn.Module):
         return scores
 
     def _odds(self, votes: Tensor) -> Tensor:
-        """Log-odds of shares of votes, 0 where there is none: then the label's own bias is all."""
-        least = self.least_vote
-        return torch.log((votes + least) / (1 - votes + least).clamp(min=SMALLEST) * ((1 + least) / least))
+        """Log-odds of shares of votes above those of labels without votes, for which the labels' biases are all."""
+        share = (votes + self.unvoted) / (1 - votes + self.half_vote).clamp(min=SMALLEST)
+        return torch.log(share) - self._odds_unvoted()
 
-    def expect(self, shares: NDArray[np.float64]) -> None:
-        """Begin with scores that fit if labels are right for these shares of documents; with voters, as a vote."""
+    def _odds_unvoted(self) -> Tensor:
+        return torch.log(self.unvoted / (1 + self.half_vote))
+
+    def expect(self, shares: NDArray[np.float64], unvoted: float = 0.0) -> None:
+        """Begin with scores that fit if labels are right for these shares of documents.
+
+        With voters, begin as a vote in which a label that nobody voted for is right as often as `unvoted` says: among
+        very many labels hardly ever, and who begins with less doubt first learns to doubt all labels, votes or not.
+        """
         with torch.no_grad():
             if self.trust is not None:
-                self.output.bias.weight.fill_(float(np.log(self.least_vote / (1 + self.least_vote))))
+                self.unvoted.fill_(max(unvoted, SMALLEST))
+                self.output.bias.weight.fill_(self._odds_unvoted().item())
             else:
                 odds = np.log(shares / (1 - shares)).astype(np.float32)
                 self.output.bias.weight.copy_(torch.from_numpy(odds)[:, None])
 
     def hidden(
-        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, draws: np.random.Generator | None = None
-    ) -> Tensor:
+        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, encoded: Tensor | None = None,
+        draws: np.random.Generator | None = None,
+    ) -> Tensor:  # fmt: skip
         """What is known about a document before labels are scored, (B, bottleneck)."""
-        joined, ends, taught, means = self._read(ids, lengths, lesson, draws)
+        joined, ends, taught, bags = self._read(ids, lengths, lesson, draws)
         pooled = self._pooled(self.interaction(joined, ends), ends, taught)
-        return self._squeezed(pooled, means, draws)
+        return self._squeezed(pooled, bags, encoded, draws)
 
     def _read(
         self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, draws: np.random.Generator | None
     ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
-        """(teacher's and student's readings behind each other, where they end, where the teacher's end, means)."""
+        """(teacher's and student's readings behind each other, where they end, where the teacher's end, bags)."""
         parts: list[tuple[Tensor, Tensor]] = []
-        means = []
+        bags = []
         taught = torch.zeros_like(lengths)
         if self.teacher is not None:
             assert lesson is not None
             vectors, taught = self.embedded(lesson)
             vectors = dropped(vectors, self.words.dropout, draws)
-            means.append(_mean(vectors, taught))
+            bags.append(_bag(vectors, taught))
             parts.append((self.teacher(vectors, taught), taught))
         if self.text is not None:
             vectors = self.words(ids, draws)  # (B, n, d)
-            means.append(_mean(vectors, lengths))
+            bags.append(_bag(vectors, lengths))
             parts.append((self.text(vectors, lengths), lengths))
         if len(parts) == 1:
-            return *parts[0], taught, means
-        return *behind(*parts[0], *parts[1]), taught, means
+            return *parts[0], taught, bags
+        return *behind(*parts[0], *parts[1]), taught, bags
 
     def embedded(self, lesson: Lesson) -> tuple[Tensor, Tensor]:
         """(the mean of the descriptions, place by place, (B, m, d); how many places have a word, at least one).
@@ -282,13 +298,16 @@ class ReaderNetwork(nn.Module):
         with_zeros = functional.pad(mixed, (0, 0, 0, 1))
         return with_zeros.gather(1, sources[:, :, None].expand(-1, -1, mixed.shape[2])).flatten(1)
 
-    def _squeezed(self, pooled: Tensor, means: list[Tensor], draws: np.random.Generator | None) -> Tensor:
-        if self.shortcut:
-            pooled = torch.cat([pooled, *means], 1)
-        return dropped(torch.relu(self.bottleneck(pooled)), self.dropout, draws)
+    def _squeezed(
+        self, pooled: Tensor, bags: list[Tensor], encoded: Tensor | None, draws: np.random.Generator | None
+    ) -> Tensor:
+        parts = [pooled, *(bags if self.shortcut else [])]
+        if encoded is not None:
+            parts.append(ENCODED_LENGTH * encoded)
+        return dropped(torch.relu(self.bottleneck(torch.cat(parts, 1))), self.dropout, draws)
 
     def looks(
-        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, label: int
+        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, label: int, encoded: Tensor | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """For one document, (how much each word of the teacher, and each of the text, speaks for a label).
 
@@ -296,10 +315,10 @@ class ReaderNetwork(nn.Module):
         heads and over the places that look. All together add up to 1, or to 0 if nothing speaks for the label.
         """
         with torch.enable_grad():
-            joined, ends, taught, means = self._read(ids, lengths, lesson, None)
+            joined, ends, taught, bags = self._read(ids, lengths, lesson, None)
             weights = self.interaction.weights(joined).detach().requires_grad_()
             pooled = self._pooled(self.interaction.with_weights(joined, weights), ends, taught)
-            score = self.scores(self._squeezed(pooled, means, None), None)[0, label]
+            score = self.scores(self._squeezed(pooled, bags, encoded, None), None)[0, label]
             (slope,) = torch.autograd.grad(score, weights)
         raised = np.nan_to_num((weights * slope).detach().clamp(min=0).sum((0, 1, 2)).numpy())
         shares = raised / (raised.sum() or 1)
@@ -327,3 +346,8 @@ def _mean(vectors: Tensor, lengths: Tensor) -> Tensor:
     """The mean over the places before the end, (B, d)."""
     inside = ~padding_mask(lengths, vectors.shape[1])[:, :, None]
     return (vectors * inside).sum(1) / lengths[:, None]
+
+
+def _bag(vectors: Tensor, lengths: Tensor) -> Tensor:
+    """Like `_mean`, but about equally long for texts of any length, (B, d): words are mostly unlike each other."""
+    return _mean(vectors, lengths) * lengths[:, None].sqrt()

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr, LabelSet
 from xmtc.corpus.strings import Strings
 from xmtc.labelspace.teacher import Teacher, knowledge
+from xmtc.nn.settings import EncoderSettings
 from xmtc.search.neighbours import DocumentSearch, Neighbours
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.tokens import TokenStore
+
+if TYPE_CHECKING:
+    from xmtc.nn.encoder_vectors import EncoderVectors
 
 LISTED = 5  # neighbours in an explanation
 
@@ -26,14 +32,23 @@ class Pupils:
     tokens: TokenStore
     knowledge: Csr | None = None  #: documents x (labels + clusters) of the teacher, with weights
     votes: Csr | None = None  #: documents x labels: the share of the neighbours' votes
+    encoded: NDArray[np.float32] | None = None  #: documents x width: unit vectors that an encoder made of the texts
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def take(self, documents: NDArray[np.int64]) -> Pupils:
         """Some of the documents."""
-        parts = [None if part is None else take_rows(part, documents) for part in (self.knowledge, self.votes)]
-        return Pupils(self.tokens.take(documents), *parts)
+        known, votes = (None if part is None else take_rows(part, documents) for part in (self.knowledge, self.votes))
+        encoded = None if self.encoded is None else self.encoded[documents]
+        return Pupils(self.tokens.take(documents), known, votes, encoded)
+
+    def right_without_votes(self, targets: Csr) -> float:
+        """Of the labels that nobody voted for, the share that are right, the documents' labels being `targets`."""
+        if self.votes is None:
+            return 0.0
+        voted = int((self.votes.sign() * targets).nnz)
+        return (targets.nnz - voted + 1) / (targets.shape[0] * targets.shape[1] - self.votes.nnz + 2)
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,7 @@ class Teaching:
     search: DocumentSearch | None  #: None if nothing is asked of neighbours
     teacher: Teacher | None = None
     ids: Strings | None = None  #: what the training documents are called
+    encoder: EncoderVectors | None = None  #: what makes `Pupils.encoded`, if the network reads these
 
     @property
     def wanted(self) -> int:
@@ -76,12 +92,31 @@ class Teaching:
         some.sort_indices()
         return some
 
-    def nearest(self, corpus: Corpus) -> Neighbours | None:
-        """The neighbours of further documents."""
-        return None if self.search is None else self.search.nearest(corpus, self.wanted)
+    def encode(
+        self, corpus: Corpus, settings: EncoderSettings | None, checkpoints: Checkpoints
+    ) -> NDArray[np.float32] | None:
+        """Take an encoder, if there is to be one; its vectors of the training documents, kept with the checkpoints."""
+        from xmtc.nn.encoder_vectors import EncoderVectors
 
-    def pupils(self, tokens: TokenStore, near: Neighbours | None) -> Pupils:
-        """Documents with what their neighbours bring them."""
+        if settings is None:
+            return None
+        self.encoder = EncoderVectors.pretrained(settings)
+        kept = checkpoints.get("encoded")
+        if kept is None:
+            kept = {"vectors": self.encoder.transform(corpus)}
+            checkpoints.put("encoded", kept)
+        vectors: NDArray[np.float32] = kept["vectors"]
+        return vectors
+
+    def nearest(self, corpus: Corpus, encoded: NDArray[np.float32] | None = None) -> Neighbours | None:
+        """The neighbours of further documents; an encoder that finds them need not read them again."""
+        if self.search is None:
+            return None
+        known = encoded if self.search.settings.vectors == "encoder" else None
+        return self.search.nearest(corpus, self.wanted, known)
+
+    def pupils(self, tokens: TokenStore, near: Neighbours | None, encoded: NDArray[np.float32] | None = None) -> Pupils:
+        """Documents with what their neighbours bring them, and what an encoder made of them."""
         settings, known, votes = self.settings, None, None
         if near is not None and self.teacher is not None:
             nearest = near.top(settings.neighbours)
@@ -89,7 +124,7 @@ class Teaching:
             known = knowledge(nearest.matrix(weights, self.targets.shape[0]), self._carried, settings.weighted)
         if near is not None and settings.voters:
             votes = near.top(settings.voters).shares(settings.power, self.seen_targets)
-        return Pupils(tokens, known, votes)
+        return Pupils(tokens, known, votes, encoded)
 
     def said_by_neighbours(self, near: Neighbours | None, label: int, labels: LabelSet, words: list[str]) -> list[str]:
         """Sentences about the neighbours that brought a label to one document, and about what came with it."""
@@ -128,15 +163,25 @@ class Teaching:
         folder.matrix("targets", self.targets)
         if self.search is not None:
             self.search.save(folder)
+        if self.encoder is not None and (self.search is None or self.search.vectors is not self.encoder):
+            self.encoder.save(folder)
         if self.teacher is not None:
             folder.arrays("teacher", self.teacher.to_arrays())
         if self.ids is not None:
             utf8, offsets = self.ids.compact()
             folder.arrays("documents", {"utf8": utf8, "offsets": offsets})
 
-    def load(self, folder: FolderReader, most_words: int, vocabulary: int) -> None:
-        """Take the teacher and the documents' names from a folder; BadModelFolder if they do not fit to the rest."""
+    def load(
+        self, folder: FolderReader, most_words: int, vocabulary: int, encoder: EncoderSettings | None = None
+    ) -> None:
+        """Take teacher, encoder and documents' names from a folder; BadModelFolder if they do not fit to the rest."""
+        from xmtc.nn.encoder_vectors import EncoderVectors
+
         documents, labels = self.targets.shape
+        if encoder is not None:
+            searching = None if self.search is None else self.search.vectors
+            known = searching if isinstance(searching, EncoderVectors) else None
+            self.encoder = known or EncoderVectors.load(folder, encoder)
         if self.settings.neighbours:
             with folder.building("teacher"):
                 self.teacher = Teacher.from_arrays(folder.arrays("teacher"), labels, vocabulary)

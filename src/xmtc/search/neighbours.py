@@ -132,10 +132,10 @@ class DocumentSearch:
     def __len__(self) -> int:
         return len(self.index)
 
-    def nearest(self, corpus: Corpus, k: int) -> Neighbours:
-        """The k nearest training documents of further documents."""
+    def nearest(self, corpus: Corpus, k: int, matrix: Csr | Floats | None = None) -> Neighbours:
+        """The k nearest training documents of further documents, whose vectors may be known already."""
         texts = digests(corpus.texts) if self.texts is not None and corpus.texts is not None else None
-        return self._without_copies(self.vectors.transform(corpus), k, texts, None)
+        return self._without_copies(self.vectors.transform(corpus) if matrix is None else matrix, k, texts, None)
 
     def nearest_of_training(self, matrix: Csr | Floats, k: int) -> Neighbours:
         """The same of the training documents, all of them, from their vectors: each without itself."""
