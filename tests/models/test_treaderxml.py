@@ -13,6 +13,7 @@ from contract_corpus import QUICK, small_corpus
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.strings import Strings
 from xmtc.errors import ConfigError, OutOfMemory
 from xmtc.evaluation.explanation_page import write_explanation_page
 from xmtc.models import base
@@ -105,9 +106,10 @@ def test_an_encoder_reads_beside_the_network(
         return real(self, some)
 
     monkeypatch.setattr(EncoderVectors, "transform", transform)
-    quick = {"epochs": 6, "learning_rate": 0.02}
+    quick = {"epochs": 20, "learning_rate": 0.005}
     encoder = {"name": str(tiny_encoder("bert")), "max_tokens": 24}
-    settings = changed(training=quick, encoded=True, votes=True, search={"vectors": vectors}, encoder=encoder)
+    search, votes = {"vectors": vectors}, vectors == "tfidf"  # the tiny encoder's neighbours are found by chance
+    settings = changed(training=quick, encoded=True, votes=votes, search=search, encoder=encoder)
     model = TReaderXml(**settings).fit(corpus)
     assert read == [len(corpus)], "training documents are read once, also if the search needs their vectors"
     assert share_right(model, corpus) > 0.8
@@ -119,6 +121,33 @@ def test_an_encoder_reads_beside_the_network(
     np.testing.assert_array_equal(loaded.predict(corpus[:30]).ids, model.predict(corpus[:30]).ids)
     assert read == [30, 30], "a model reads a document once"
     assert loaded.explain("ship wave sail", "sea").text == "ship wave sail"
+
+
+def test_votes_to_learn_from_are_as_right_as_those_for_new_texts() -> None:
+    """Of labels with one document, votes for training documents would all be wrong."""
+    rng = np.random.default_rng(0)
+    places = rng.normal(size=(120, 3))
+    # Each document has a label of its own that means nothing, and one that says where it is.
+    tags = [[f"own {at}", f"side {int(place[0] > 0)}"] for at, place in enumerate(places)]
+    words = [
+        " ".join(f"w{int(x > 0)}{axis}" for axis, x in enumerate(place)) + f" x{at}" for at, place in enumerate(places)
+    ]
+    model = TReaderXml(**short(votes=True, voters=10)).fit(Corpus.of(words, tags))
+    teaching, targets = model.teaching_, model.teaching_.seen_targets
+    assert teaching.search is not None
+    near = teaching.search.nearest(Corpus.of(words), 10)
+    plain = teaching.pupils(model.tokenizer_.encode(Strings.of(words), 50), near)
+    fair = teaching.with_fair_votes(plain, near, seed=0).votes
+    assert plain.votes is not None
+    assert fair is not None
+    own = np.array([model.labels_.name(int(label)).startswith("own") for label in model.seen_])  # type: ignore[union-attr]
+    before, after, right = plain.votes.toarray(), fair.toarray(), targets.toarray() > 0
+    assert (before[:, own] > 0).any()
+    assert not (after[:, own] > 0).any(), "its only document cannot vote for it"
+    np.testing.assert_allclose(after[right], before[right], rtol=1e-5)
+    assert (after <= before + 1e-6).all()
+    assert 0.5 * before[:, ~own].sum() < after[:, ~own].sum()
+    assert teaching.with_fair_votes(plain, None, seed=0) is plain
 
 
 def test_what_an_encoder_read_is_kept_with_the_checkpoints(tiny_encoder: Callable[[str], Path], tmp_path: Path) -> None:

@@ -206,7 +206,8 @@ class TReaderXml(Model):
         else:
             others = valid[held_out]
             checked, right = self._pupils(others), with_columns(others.targets, len(corpus.labels))[:, self.seen_]
-        learned, learned_targets = everyone.take(rows), take_rows(targets, rows)
+        learned = self.teaching_.with_fair_votes(everyone, near, derived_seed(config.seed, 2)).take(rows)
+        learned_targets = take_rows(targets, rows)
         if config.words.warm_up:
             # Of very many labels their clusters will do: all of them at once would take too much memory.
             above = [
@@ -216,7 +217,7 @@ class TReaderXml(Model):
             table = warmed_up(table, read, judged, config.words.warm_up, seed)
         network = self._network(table, 0 if clusters is None else clusters.shape[0], seed)
         shares = (corpus.label_counts[self.seen_] + 1) / (len(corpus) + 2)
-        network.expect(shares, everyone.right_without_votes(targets))
+        network.expect(shares, learned.right_without_votes(learned_targets))
         self.reader_ = self._reader(network, corpus.label_counts, clusters)
         learner = ReaderLearner(self.reader_, learned, learned_targets, checked, right, config.knowledge_dropout)
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)

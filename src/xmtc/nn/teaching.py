@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -125,6 +125,30 @@ class Teaching:
         if near is not None and settings.voters:
             votes = near.top(settings.voters).shares(settings.power, self.seen_targets)
         return Pupils(tokens, known, votes, encoded)
+
+    def with_fair_votes(self, pupils: Pupils, near: Neighbours | None, seed: int) -> Pupils:
+        """All training documents with votes that a network can learn from.
+
+        A training document is no neighbour of its own, so a right label has one document fewer to vote for it than a
+        wrong one has. Of a label with a single document every vote would be wrong, and a network would learn never to
+        believe it, though a new text may well have it. So where a label is wrong, one of its documents, drawn by
+        chance, does not vote for it.
+        """
+        if pupils.votes is None or near is None:
+            return pupils
+        targets = self.seen_targets
+        columns = targets.tocsc()
+        counts = np.diff(columns.indptr)
+        chosen = columns.indptr[:-1] + np.random.default_rng(seed).integers(0, np.maximum(counts, 1))
+        columns.data[chosen[counts > 0]] = 0
+        fewer = columns.tocsr()
+        fewer.eliminate_zeros()
+        voters = near.top(self.settings.voters)
+        of_wrong = voters.shares(self.settings.power, fewer)
+        votes = (pupils.votes * targets + of_wrong - of_wrong * targets).tocsr()
+        votes.eliminate_zeros()
+        votes.sort_indices()
+        return replace(pupils, votes=votes)
 
     def said_by_neighbours(self, near: Neighbours | None, label: int, labels: LabelSet, words: list[str]) -> list[str]:
         """Sentences about the neighbours that brought a label to one document, and about what came with it."""
