@@ -17,10 +17,11 @@ def test_pieces_come_back(tmp_path: Path) -> None:
     kept = Checkpoints(tmp_path / "pieces", RUN)
     assert kept.get("a") is None
     assert not (tmp_path / "pieces").exists(), "nothing is made before there is something to keep"
-    kept.put("a", {"x": np.arange(6).reshape(2, 3)[:, ::2]})
+    kept.put("a", {"x": np.arange(6).reshape(2, 3)[:, ::2], "single": np.array(0.5)})
     found = Checkpoints(tmp_path / "pieces", RUN).get("a")
     assert found is not None
     np.testing.assert_array_equal(found["x"], [[0, 2], [3, 5]])
+    assert found["single"].shape == ()
     assert sorted(file.name for file in (tmp_path / "pieces").iterdir()) == ["a.safetensors", "run.json"]
 
 

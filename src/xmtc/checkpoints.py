@@ -51,7 +51,8 @@ class Checkpoints:
         from safetensors.numpy import save
 
         if self.folder is not None:
-            contiguous = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
+            # Not np.ascontiguousarray, which makes a list of a single number.
+            contiguous = {key: np.asarray(value, order="C") for key, value in arrays.items()}
             try:
                 if not self.folder.exists():
                     self.folder.mkdir(parents=True)

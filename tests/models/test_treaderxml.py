@@ -84,7 +84,7 @@ def test_every_row_of_the_ablation_learns(at: int) -> None:
 )  # fmt: skip
 def test_every_option_learns_and_is_saved(settings: dict[str, Any], tmp_path: Path) -> None:
     corpus, quick = small_corpus(), {"epochs": 6, "learning_rate": 0.02, **settings.get("training", {})}
-    model = TReaderXml(**changed(**{**settings, "training": quick})).fit(corpus)
+    model = TReaderXml(**changed(**{**settings, "training": quick})).fit(corpus, checkpoints=tmp_path / "pieces")
     # The teacher alone is as good as the neighbours are.
     assert share_right(model, corpus) > (0.6 if settings.get("branches") == "teacher" else 0.8)
     model.save(tmp_path / "model")
