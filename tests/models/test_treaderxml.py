@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from contract_corpus import QUICK, small_corpus
 
 from xmtc.checkpoints import Checkpoints
@@ -123,6 +124,44 @@ def test_an_encoder_reads_beside_the_network(
     assert loaded.explain("ship wave sail", "sea").text == "ship wave sail"
 
 
+def test_labels_whose_names_are_like_the_text(tmp_path: Path) -> None:
+    names = ["red apple", "blue sky", "old ship"]
+    labels = LabelSet.of(["a", "b", "c"], names=names)
+    texts = ["the apple is red", "a sky so blue", "ship of old", "apple tree"] * 10
+    tags = [["a"], ["b"], ["c"], ["a"]] * 10
+    corpus = Corpus.of(texts, tags).with_labels(labels)
+    settings = short(votes=True, voters=5, names=True, search={"vectors": "tfidf"})
+    model = TReaderXml(**settings).fit(corpus)
+    pupils = model._pupils(Corpus.of(["an old blue ship", "nothing of it"]))
+    assert pupils.names is not None
+    alike = pupils.names.toarray()
+    assert alike.shape == (2, 3)
+    assert alike[0, 2] > alike[0, 1] > alike[0, 0] == 0
+    assert not alike[1].any()
+    before = model.predict(["an old blue ship"], k=3)
+    trust = model.reader_.network.trust_in_names
+    assert trust is not None
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    np.testing.assert_allclose(loaded.predict(["an old blue ship"], k=3).scores, before.scores, rtol=1e-5)
+    said = [line for line in loaded.explain("an old blue ship", "c").evidence if "alike" in line]
+    assert said == [f"its name and the text are alike by {alike[0, 2]:.2f}"]
+    with torch.no_grad():
+        trust.zero_()
+    after = model.predict(["an old blue ship"], k=3)
+    gain = (
+        dict(zip(before.ids[0], before.scores[0], strict=True))[2],
+        dict(zip(after.ids[0], after.scores[0], strict=True))[2],
+    )
+    assert gain[0] > gain[1]
+
+
+@pytest.mark.parametrize("settings", [{"votes": False}, {"votes": True, "search": {"vectors": "mean"}}])
+def test_names_need_votes_by_tfidf(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="names=true adds to the votes"):
+        TReaderXml(**changed(names=True, **settings))
+
+
 def test_votes_to_learn_from_are_as_right_as_those_for_new_texts() -> None:
     """Of labels with one document, votes for training documents would all be wrong."""
     rng = np.random.default_rng(0)
@@ -136,7 +175,7 @@ def test_votes_to_learn_from_are_as_right_as_those_for_new_texts() -> None:
     teaching, targets = model.teaching_, model.teaching_.seen_targets
     assert teaching.search is not None
     near = teaching.search.nearest(Corpus.of(words), 10)
-    plain = teaching.pupils(model.tokenizer_.encode(Strings.of(words), 50), near)
+    plain = teaching.pupils(Corpus.of(words), model.tokenizer_.encode(Strings.of(words), 50), near)
     fair = teaching.with_fair_votes(plain, near, seed=0).votes
     assert plain.votes is not None
     assert fair is not None
@@ -203,11 +242,12 @@ def test_the_teacher_cannot_tell_a_training_document_its_own_labels() -> None:
     corpus = Corpus.of(texts, tags)
     honest = TReaderXml(**settings).fit(corpus)
     told = honest.teaching_.pupils(
+        corpus,
         honest.tokenizer_.encode(corpus.texts or ()),  # type: ignore[arg-type]
         Neighbours(np.arange(80, dtype=np.int32)[:, None], np.ones((80, 1), np.float32)),
     )
     assert told.knowledge is not None
-    own = honest.teaching_.pupils(told.tokens, honest.teaching_.nearest(corpus))
+    own = honest.teaching_.pupils(corpus, told.tokens, honest.teaching_.nearest(corpus))
     assert own.knowledge is not None
     right = corpus.targets.toarray() > 0
     assert told.knowledge.toarray()[:, :6][right].all(), "this is what a leak would look like"

@@ -252,6 +252,14 @@ def test_a_network_with_voters_begins_as_a_vote() -> None:
     torch.testing.assert_close(network(IDS, LENGTHS, LESSON, votes[:, some], some), expected[:, some])
 
 
+def test_names_like_the_text_raise_scores() -> None:
+    network, hidden = some_network(names=True), torch.randn(3, SETTINGS["bottleneck"])
+    alike = torch.tensor([[0.0, 0.5, 1.0, 0.0, 0.1]]).expand(3, -1)
+    plain = network.scores(hidden, None)
+    torch.testing.assert_close(network.scores(hidden, None, names=alike), plain + 10 * alike)
+    torch.testing.assert_close(some_network().scores(hidden, None, names=alike), some_network().scores(hidden, None))
+
+
 def test_without_voters_it_begins_with_the_shares_of_labels() -> None:
     network = some_network()
     network.expect(np.array([0.5, 0.1, 0.01, 0.9, 0.2]))

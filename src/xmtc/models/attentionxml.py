@@ -302,21 +302,14 @@ class AttentionXml(Model):
             ids, lengths = padded(tokens, np.zeros(1, np.int64))
             each = [member.networks[-1].looks(ids, lengths, place) for member in self.members_]
         shares = np.nan_to_num(np.mean([np.asarray(part) for part in each], axis=0))
-        spans = tuple(
+        spans = [
             (start, end, float(share)) for (start, end), share in zip(self.tokenizer_.spans(text), shares, strict=False)
-        )
-        totals: dict[str, float] = {}
-        for start, end, share in spans:
-            word = text[start:end].lower()
-            totals[word] = totals.get(word, 0.0) + share
-        words = tuple(sorted(totals.items(), key=lambda entry: -entry[1]))
+        ]
         evidence = []
         for at, member in enumerate(self.members_):
             kind = f"tree {at + 1}, {member.tree.depth} levels" if member.tree.depth > 1 else f"model {at + 1}"
             evidence.append(f"{kind}: probability {chances[at]:.3f}")
-        return Explanation(
-            self._fitted().name(label), float(np.mean(chances)), words, tuple(evidence), text=text, spans=spans
-        )
+        return Explanation.of_spans(self._fitted().name(label), float(np.mean(chances)), text, spans, evidence)
 
     def _save(self, folder: FolderWriter) -> None:
         folder.text("tokenizer.json", self.tokenizer_.to_json())

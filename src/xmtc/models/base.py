@@ -78,6 +78,22 @@ class Explanation:
         if not all(0 <= start <= end <= len(self.text) for start, end, _ in self.spans):
             raise ValueError(f"spans must lie within the text, which has {len(self.text)} characters")
 
+    @classmethod
+    def of_spans(
+        cls, label: str, score: float, text: str, spans: Iterable[tuple[int, int, float]], evidence: Iterable[str]
+    ) -> Explanation:
+        """An explanation by shares of the weight that words have at their places; `words` are these added up.
+
+        >>> Explanation.of_spans("fruit", 0.9, "Red red apple", [(0, 3, 0.25), (4, 7, 0.25), (8, 13, 0.5)], ()).words
+        (('red', 0.5), ('apple', 0.5))
+        """
+        spans, totals = tuple(spans), dict[str, float]()
+        for start, end, share in spans:
+            word = text[start:end].lower()
+            totals[word] = totals.get(word, 0.0) + share
+        words = tuple(sorted(totals.items(), key=lambda entry: -entry[1]))
+        return cls(label, score, words, tuple(evidence), text, spans)
+
     def __str__(self) -> str:
         words = [f"  {word:<25} {weight:.3f}" for word, weight in self.words]
         return "\n".join([f"{self.label}: {self.score:.3f}", *words, *(f"  {line}" for line in self.evidence)])

@@ -15,7 +15,8 @@ of it, and so for training, validation and test alike (see `xmtc.search.neighbou
 taken on logits, labels without parents are kept (`strict_alg1` leaves them out), the pooling is ours (the paper has
 none; `pooling="flatten"` is its formula to the letter). Where the labels have no hierarchy, clusters of labels are
 parents; where they have no names, the strongest words of their documents describe them. Departures that are off unless
-asked for: the log-odds of the neighbours' votes are added to the scores (`votes`), the bottleneck also sees the bag of
+asked for: the log-odds of the neighbours' votes are added to the scores (`votes`), and so is the likeness of the text
+to labels' names (`names`), the bottleneck also sees the bag of
 word vectors (`shortcut`) and the vector of a pretrained encoder (`encoded`), some knowledge is left out in training
 (`knowledge_dropout`), near duplicates are no neighbours (`search.max_similarity`), other vectors find the neighbours
 (`search.vectors`), and with many labels only candidates are scored: those of the neighbours, those of the best
@@ -30,11 +31,11 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
@@ -86,9 +87,9 @@ class TReaderXmlConfig(ModelConfig):
     The `neighbours` nearest documents bring their labels, each described by its first `description_words`; by
     `weighting` all count alike or those of nearer documents more. `branches` and `reading` are the paper's ablation
     (Table 3), `branches="teacher"` reads the teacher knowledge alone. With `votes` the `voters` nearest documents vote,
-    with similarity ** `vote_power`. Candidates come from the voters and from the `beam` best clusters of at most
-    `cluster_size` labels. `words` are for texts and descriptions, and for the search unless it has other vectors;
-    `encoder` is for `search.vectors` encoder and for `encoded`.
+    with similarity ** `vote_power`, and with `names` labels gain whose names are like the text. Candidates come from
+    these and from the `beam` best clusters of at most `cluster_size` labels. `words` are for texts and descriptions,
+    and for the search unless it has other vectors; `encoder` is for `search.vectors` encoder and for `encoded`.
     """
 
     neighbours: PositiveInt = 5
@@ -105,6 +106,7 @@ class TReaderXmlConfig(ModelConfig):
     shortcut: bool = False
     encoded: bool = False
     votes: bool = False
+    names: bool = False
     voters: PositiveInt = 50
     vote_power: PositiveFloat = Field(2.0, allow_inf_nan=False)
     candidates: Literal["auto", "all", "neighbours", "tree", "both"] = "auto"
@@ -115,6 +117,14 @@ class TReaderXmlConfig(ModelConfig):
     training: TReaderTraining = TReaderTraining()
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(idf="plain"))
     encoder: EncoderSettings = EncoderSettings(name="minilm")
+
+    @model_validator(mode="after")
+    def _names_can_be_compared(self) -> Self:
+        if self.names and not (self.votes and self.search.vectors == "tfidf"):
+            raise ValueError(
+                "names=true adds to the votes, by tf-idf; so it goes with votes=true, search.vectors=tfidf"
+            )
+        return self
 
 
 class TReaderXml(Model):
@@ -199,7 +209,7 @@ class TReaderXml(Model):
         encoded = self.teaching_.encode(corpus, config.encoder if config.encoded else None, checkpoints)
         near = self._find_neighbours(corpus, tokens, table, encoded, checkpoints)
         clusters = self._teach(corpus, tokens)
-        everyone, targets = self.teaching_.pupils(tokens, near, encoded), self.teaching_.seen_targets
+        everyone, targets = self.teaching_.pupils(corpus, tokens, near, encoded), self.teaching_.seen_targets
         rows, held_out = validation_rows(len(corpus), valid, config.training.valid_documents, config.seed)
         if valid is None:
             checked, right = everyone.take(held_out), take_rows(targets, held_out)
@@ -251,6 +261,8 @@ class TReaderXml(Model):
             (self.tokenizer_, tokens, table), (teaching.encoder, encoded),
         )  # fmt: skip
         teaching.search = DocumentSearch.of(config.search, vectors, matrix, corpus.texts, config.seed)
+        if config.names:
+            teaching.compare_names(corpus.labels)
         kept = checkpoints.get("neighbours")
         if kept is None:
             near = teaching.search.nearest_of_training(matrix, teaching.wanted)
@@ -298,7 +310,7 @@ class TReaderXml(Model):
             places=(config.description_words, config.words.max_tokens), bottleneck=config.bottleneck,
             dropout=config.dropout, sparse=self._scores != "all", clusters=clusters,
             voters=config.voters if config.votes else 0, shortcut=config.shortcut,
-            encoded=0 if self.teaching_.encoder is None else self.teaching_.encoder.width,
+            encoded=0 if self.teaching_.encoder is None else self.teaching_.encoder.width, names=config.names,
         )  # fmt: skip
 
     def _reader(self, network: ReaderNetwork, counts: NDArray[np.int64], clusters: Csr | None) -> Reader:
@@ -316,7 +328,7 @@ class TReaderXml(Model):
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
         encoder = self.teaching_.encoder
         encoded = None if encoder is None else encoder.transform(corpus)
-        return self.teaching_.pupils(tokens, self.teaching_.nearest(corpus, encoded), encoded)
+        return self.teaching_.pupils(corpus, tokens, self.teaching_.nearest(corpus, encoded), encoded)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.nn.levels import TOGETHER
@@ -348,11 +360,7 @@ class TReaderXml(Model):
         taught, looked = self.reader_.network.looks(*padded(pupils.tokens, document), lesson, place, encoded)
         shares = looked / (looked.sum() or 1)
         where = zip(self.tokenizer_.spans(text), shares.tolist(), strict=False)
-        spans = tuple((start, end, share) for (start, end), share in where)
-        totals: dict[str, float] = {}
-        for start, end, share in spans:
-            totals[text[start:end].lower()] = totals.get(text[start:end].lower(), 0.0) + share
-        words = tuple(sorted(totals.items(), key=lambda entry: -entry[1]))
+        spans = [(start, end, share) for (start, end), share in where]
         near, known = self.teaching_.nearest(query), self.tokenizer_.words
         evidence = self.teaching_.said_by_neighbours(near, label, labels, known)
         if lesson is not None:
@@ -360,7 +368,9 @@ class TReaderXml(Model):
         if config.votes and pupils.votes is not None:
             voted = float(pupils.votes.toarray()[0, place])
             evidence.append(f"it has {voted:.0%} of the votes of {config.voters} neighbours")
-        return Explanation(labels.name(label), score, words, tuple(evidence), text=text, spans=spans)
+        if pupils.names is not None:
+            evidence.append(f"its name and the text are alike by {float(pupils.names.toarray()[0, place]):.2f}")
+        return Explanation.of_spans(labels.name(label), score, text, spans, evidence)
 
     def _save(self, folder: FolderWriter) -> None:
         from xmtc.nn.weights import weights_of
@@ -385,6 +395,8 @@ class TReaderXml(Model):
         if self.teaching_.wanted:
             vectors = load_vectors(folder, config.search.vectors, config.tfidf, config.words, config.encoder)
             self.teaching_.search = DocumentSearch.load(folder, config.search, vectors, self.train_documents_)
+        if config.names:
+            self.teaching_.compare_names(labels)
         encoder = config.encoder if config.encoded else None
         self.teaching_.load(folder, config.description_words, len(self.tokenizer_), encoder)
         if self._scores in ("tree", "both"):

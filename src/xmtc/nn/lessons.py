@@ -83,8 +83,9 @@ class Reader:
         assert options is not None
         parts = [] if right is None else [_rows(right) * self.labels + right.indices]
         if options.neighbours and pupils.votes is not None:
-            voted = take_rows(pupils.votes, documents)
-            parts.append(_rows(voted) * self.labels + voted.indices)
+            for source in (pupils.votes, *([] if pupils.names is None else [pupils.names])):
+                some = take_rows(source, documents)
+                parts.append(_rows(some) * self.labels + some.indices)
         scores = None
         if options.clusters is not None:
             assert self.network.clusters is not None
@@ -106,11 +107,17 @@ class Reader:
         own[rows, columns] = True
         return labels, own, scores
 
-    def votes(self, pupils: Pupils, documents: Ints, labels: Ints | None) -> Tensor | None:
-        """The votes that labels have got, (B, labels), if the network takes any notice of them."""
-        if self.network.trust is None or pupils.votes is None:
-            return None
-        return torch.from_numpy(dense_part(take_rows(pupils.votes, documents), labels))
+    def scores(self, pupils: Pupils, documents: Ints, hidden: Tensor, labels: Ints | None) -> Tensor:
+        """Logits of labels, all or some, (B, labels), from what the network made of documents and what is known."""
+
+        def part(known: Csr | None, trust: Tensor | None) -> Tensor | None:
+            if trust is None or known is None:
+                return None
+            return torch.from_numpy(dense_part(take_rows(known, documents), labels))
+
+        network = self.network
+        votes, names = part(pupils.votes, network.trust), part(pupils.names, network.trust_in_names)
+        return network.scores(hidden, votes, None if labels is None else as_tensor(labels), names)
 
     def best(self, pupils: Pupils, k: int, cores: Cores) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """(labels, probabilities) of the k best labels of each document; -1 where there are fewer candidates."""
@@ -140,8 +147,7 @@ class Reader:
         labels, own = None, None
         if self.candidates is not None:
             labels, own, _ = self.chosen(pupils, documents, hidden)
-        wanted = None if labels is None else as_tensor(labels)
-        scores = self.network.scores(hidden, self.votes(pupils, documents, labels), wanted)
+        scores = self.scores(pupils, documents, hidden, labels)
         # A model file may hold any numbers; they must still give an order.
         scores = torch.nan_to_num(scores, nan=-100.0, posinf=100.0, neginf=-100.0)
         return labels, scores if own is None else scores.masked_fill(~torch.from_numpy(own), -torch.inf)
@@ -169,8 +175,7 @@ class ReaderLearner:
         labels, of_clusters = None, None
         if reader.candidates is not None:
             labels, _, of_clusters = reader.chosen(self.train, documents, hidden, right)
-        wanted = None if labels is None else as_tensor(labels)
-        scores = self.network.scores(hidden, reader.votes(self.train, documents, labels), wanted)
+        scores = reader.scores(self.train, documents, hidden, labels)
         loss = functional.binary_cross_entropy_with_logits(scores, torch.from_numpy(dense_part(right, labels)))
         if of_clusters is not None:
             assert reader.candidates is not None and reader.candidates.clusters is not None

@@ -19,6 +19,7 @@ from xmtc.nn.layers import WordEmbedding, dropped, padding_mask
 Branches = Literal["both", "text", "teacher"]
 Pooling = Literal["mean_max", "flatten"]
 SMALLEST = 1e-12
+NAMES_COUNT = 10.0  # a logit's gain from a name that is the very text, before anything is learned
 ENCODED_LENGTH = 10.0  # of an encoder's vector, so that it counts beside what the words give
 
 
@@ -136,7 +137,7 @@ class ReaderNetwork(nn.Module):
     def __init__(
         self, words: WordEmbedding, labels: int, *, heads: int, reading: str, branches: Branches, pooling: Pooling,
         places: tuple[int, int], bottleneck: int, dropout: float, sparse: bool, clusters: int, voters: int,
-        shortcut: bool, encoded: int,
+        shortcut: bool, encoded: int, names: bool,
     ) -> None:  # fmt: skip
         super().__init__()
         dimensions = words.words.embedding_dim
@@ -153,6 +154,7 @@ class ReaderNetwork(nn.Module):
         self.output = LabelRows(labels, bottleneck, sparse)
         self.clusters = nn.Linear(bottleneck, clusters) if clusters else None
         self.trust = nn.Parameter(torch.ones(())) if voters else None
+        self.trust_in_names = nn.Parameter(torch.tensor(NAMES_COUNT)) if names else None
         if voters:
             self.half_vote = 0.5 / voters
             self.register_buffer("unvoted", torch.tensor(self.half_vote))
@@ -164,14 +166,14 @@ class ReaderNetwork(nn.Module):
         cls, table: NDArray[np.float32], labels: int, *, word_dropout: float, frozen: bool, seed: int,
         heads: int, reading: str, branches: Branches, pooling: Pooling, places: tuple[int, int], bottleneck: int,
         dropout: float, sparse: bool = False, clusters: int = 0, voters: int = 0, shortcut: bool = False,
-        encoded: int = 0,
+        encoded: int = 0, names: bool = False,
     ) -> ReaderNetwork:  # fmt: skip
         """A new network that begins with these word vectors.
 
         `places` are the most words of the teacher and of a text, for the pooling "flatten". With `clusters` it scores
         so many clusters of labels too. With `voters` it begins as a vote of so many neighbours: see `forward`. With
         `shortcut` the bottleneck also sees the word vectors themselves, as a bag, and vectors of `encoded` numbers that
-        an encoder has made of the texts.
+        an encoder has made of the texts. With `names` labels whose names are like the text have higher scores.
 
         >>> network = ReaderNetwork.made(
         ...     np.zeros((9, 8), np.float32), 7, word_dropout=0.2, frozen=False, seed=0, heads=2, bottleneck=4,
@@ -186,6 +188,7 @@ class ReaderNetwork(nn.Module):
                 WordEmbedding(torch.tensor(table), word_dropout, frozen), labels, heads=heads, reading=reading,
                 branches=branches, pooling=pooling, places=places, bottleneck=bottleneck, dropout=dropout,
                 sparse=sparse, clusters=clusters, voters=voters, shortcut=shortcut, encoded=encoded,
+                names=names,
             )  # fmt: skip
 
     def forward(
@@ -195,15 +198,20 @@ class ReaderNetwork(nn.Module):
         """(B, n) word ids -> logits (B, labels), of all labels or those given; `votes` are for the same labels."""
         return self.scores(self.hidden(ids, lengths, lesson, encoded, draws), votes, labels)
 
-    def scores(self, hidden: Tensor, votes: Tensor | None, labels: Tensor | None = None) -> Tensor:
-        """(B, bottleneck) -> logits (B, labels).
+    def scores(
+        self, hidden: Tensor, votes: Tensor | None, labels: Tensor | None = None, names: Tensor | None = None
+    ) -> Tensor:
+        """(B, bottleneck) -> logits (B, labels); `votes` and `names` are for the same labels.
 
         Of `votes`, the shares of the neighbours' votes that labels have, the log-odds are added, times a factor that is
-        learned and begins at 1. The rows of labels begin at 0: so does the network as a plain vote.
+        learned and begins at 1. The rows of labels begin at 0: so does the network as a plain vote. The likeness of
+        `names`, 0 to 1, is added times another factor.
         """
         scores: Tensor = self.output(hidden, labels)
         if self.trust is not None and votes is not None:
             scores = scores + self.trust * self._odds(votes)
+        if self.trust_in_names is not None and names is not None:
+            scores = scores + self.trust_in_names * names
         return scores
 
     def _odds(self, votes: Tensor) -> Tensor:

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.sparse import unit_rows
 from xmtc.corpus.strings import Strings
-from xmtc.labelspace.teacher import Teacher, knowledge
+from xmtc.labelspace.teacher import Teacher, knowledge, label_texts
 from xmtc.nn.settings import EncoderSettings
 from xmtc.search.neighbours import DocumentSearch, Neighbours
+from xmtc.search.sparse import SparseIndex
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.tokens import TokenStore
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from xmtc.nn.encoder_vectors import EncoderVectors
 
 LISTED = 5  # neighbours in an explanation
+NAMED = 50  # labels that a text is compared with by name
 
 
 @dataclass(frozen=True)
@@ -33,15 +36,17 @@ class Pupils:
     knowledge: Csr | None = None  #: documents x (labels + clusters) of the teacher, with weights
     votes: Csr | None = None  #: documents x labels: the share of the neighbours' votes
     encoded: NDArray[np.float32] | None = None  #: documents x width: unit vectors that an encoder made of the texts
+    names: Csr | None = None  #: documents x labels: how like the text a label's name and description are
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def take(self, documents: NDArray[np.int64]) -> Pupils:
         """Some of the documents."""
-        known, votes = (None if part is None else take_rows(part, documents) for part in (self.knowledge, self.votes))
+        sparse = (self.knowledge, self.votes, self.names)
+        known, votes, names = (None if part is None else take_rows(part, documents) for part in sparse)
         encoded = None if self.encoded is None else self.encoded[documents]
-        return Pupils(self.tokens.take(documents), known, votes, encoded)
+        return Pupils(self.tokens.take(documents), known, votes, encoded, names)
 
     def right_without_votes(self, targets: Csr) -> float:
         """Of the labels that nobody voted for, the share that are right, the documents' labels being `targets`."""
@@ -73,6 +78,7 @@ class Teaching:
     teacher: Teacher | None = None
     ids: Strings | None = None  #: what the training documents are called
     encoder: EncoderVectors | None = None  #: what makes `Pupils.encoded`, if the network reads these
+    names: SparseIndex | None = None  #: the labels' names and descriptions, if texts are compared with these
 
     @property
     def wanted(self) -> int:
@@ -115,7 +121,23 @@ class Teaching:
         known = encoded if self.search.settings.vectors == "encoder" else None
         return self.search.nearest(corpus, self.wanted, known)
 
-    def pupils(self, tokens: TokenStore, near: Neighbours | None, encoded: NDArray[np.float32] | None = None) -> Pupils:
+    def compare_names(self, labels: LabelSet) -> None:
+        """From now on texts are compared with the labels' names and descriptions too, as they are with each other."""
+        assert self.search is not None
+        texts = list(label_texts(labels))
+        named = self.search.vectors.transform(Corpus.of([texts[at] for at in self.seen.tolist()]))
+        assert not isinstance(named, np.ndarray)
+        self.names = SparseIndex.of(unit_rows(named))
+
+    def _like_names(self, corpus: Corpus) -> Csr | None:
+        if self.names is None or self.search is None:
+            return None
+        ids, near = self.names.nearest(self.search.vectors.transform(corpus), NAMED)  # type: ignore[arg-type]
+        return Neighbours(ids, near).matrix(near, len(self.names))
+
+    def pupils(
+        self, corpus: Corpus, tokens: TokenStore, near: Neighbours | None, encoded: NDArray[np.float32] | None = None
+    ) -> Pupils:
         """Documents with what their neighbours bring them, and what an encoder made of them."""
         settings, known, votes = self.settings, None, None
         if near is not None and self.teacher is not None:
@@ -124,7 +146,7 @@ class Teaching:
             known = knowledge(nearest.matrix(weights, self.targets.shape[0]), self._carried, settings.weighted)
         if near is not None and settings.voters:
             votes = near.top(settings.voters).shares(settings.power, self.seen_targets)
-        return Pupils(tokens, known, votes, encoded)
+        return Pupils(tokens, known, votes, encoded, self._like_names(corpus))
 
     def with_fair_votes(self, pupils: Pupils, near: Neighbours | None, seed: int) -> Pupils:
         """All training documents with votes that a network can learn from.
