@@ -93,7 +93,9 @@ def test_blocks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None
     judged = Judged.of(guesses(corpus, 0.5, rng), corpus)
     whole = bootstrap_intervals(judged, ["R@3"], resamples=50)
     monkeypatch.setattr("xmtc.evaluation.significance.BLOCK", 100)
-    assert bootstrap_intervals(judged, ["R@3"], resamples=50) == whole
+    parted = bootstrap_intervals(judged, ["R@3"], resamples=50)
+    # Sums over other blocks are rounded in another way, on some processors.
+    assert (parted["R@3"].low, parted["R@3"].high) == pytest.approx((whole["R@3"].low, whole["R@3"].high), rel=1e-9)
 
 
 def test_only_like_is_compared() -> None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder, XmtcError
-from xmtc.nn.encoder import Encoder, EncoderTexts
+from xmtc.nn.encoder import Encoder, EncoderTexts, batches_of
 from xmtc.nn.pretrained import load_pretrained
 from xmtc.nn.settings import EncoderSettings
 from xmtc.nn.threads import cores_at_work
@@ -40,9 +40,9 @@ class EncoderVectors:
         """The documents' vectors, (documents, width)."""
         if corpus.texts is None:
             raise XmtcError(f"this model was trained on texts, which {corpus.name} does not have")
-        tokens = self.tokenizer.encode(corpus.texts, self.max_tokens)
-        with cores_at_work() as cores:
-            return unit(self.encoder.vectors(EncoderTexts(tokens), cores, "vectors of documents"))
+        texts = EncoderTexts(self.tokenizer.encode(corpus.texts, self.max_tokens))
+        with cores_at_work(len(batches_of(texts))) as cores:  # a single text is read by all cores together
+            return unit(self.encoder.vectors(texts, cores, "vectors of documents"))
 
     def save(self, folder: FolderWriter) -> None:
         """Write the encoder: neither its own folder nor the hub is needed any more."""
