@@ -8,6 +8,7 @@ import pytest
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import XmtcError
+from xmtc.evaluation import significance
 from xmtc.evaluation.ranking import Judged
 from xmtc.evaluation.significance import bootstrap_intervals, compare
 from xmtc.predictions import Predictions
@@ -91,8 +92,12 @@ def test_blocks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None
     rng = np.random.default_rng(5)
     corpus = truth(40, rng)
     judged = Judged.of(guesses(corpus, 0.5, rng), corpus)
+    drawn = np.concatenate(list(significance._draws(40, resamples=50, seed=0)))
     whole = bootstrap_intervals(judged, ["R@3"], resamples=50)
     monkeypatch.setattr("xmtc.evaluation.significance.BLOCK", 100)
+    blocks = list(significance._draws(40, resamples=50, seed=0))
+    assert len(blocks) > 1
+    np.testing.assert_array_equal(np.concatenate(blocks), drawn)
     parted = bootstrap_intervals(judged, ["R@3"], resamples=50)
     # Sums over other blocks are rounded in another way, on some processors.
     assert (parted["R@3"].low, parted["R@3"].high) == pytest.approx((whole["R@3"].low, whole["R@3"].high), rel=1e-9)
