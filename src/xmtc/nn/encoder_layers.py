@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 LIKE_BERT = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert")
 XLNET = "xlnet"
@@ -71,6 +72,8 @@ class LikeBert:
 
     def run(self, layer: nn.Module, hidden: Tensor, surroundings: Tensor | None) -> Tensor:
         """One layer."""
+        if torch.is_inference_mode_enabled() and hasattr(layer, "intermediate"):
+            return _read(layer, hidden, surroundings)
         found = layer(hidden, surroundings)
         states: Tensor = found[0] if isinstance(found, tuple) else found
         return states
@@ -118,6 +121,29 @@ class XlNet:
         """Dropout."""
         finished: Tensor = model.dropout(hidden)
         return finished
+
+
+def _read(layer: Any, hidden: Tensor, mask: Tensor | None) -> Tensor:
+    """What a layer of BERT's, RoBERTa's or ELECTRA's gives without dropout.
+
+    The layer itself does the same, but for a single short text takes a quarter longer: it has much to ask its modules.
+    """
+    attention, after, between, last = layer.attention.self, layer.attention.output, layer.intermediate, layer.output
+    heads = (*hidden.shape[:2], attention.num_attention_heads, -1)
+    inputs = (_linear(part, hidden) for part in (attention.query, attention.key, attention.value))
+    queries, keys, values = (each.view(heads).transpose(1, 2) for each in inputs)
+    seen = functional.scaled_dot_product_attention(queries, keys, values, mask).transpose(1, 2).flatten(2)
+    hidden = _normal(after.LayerNorm, _linear(after.dense, seen) + hidden)
+    inner = between.intermediate_act_fn(_linear(between.dense, hidden))
+    return _normal(last.LayerNorm, _linear(last.dense, inner) + hidden)
+
+
+def _linear(layer: nn.Linear, values: Tensor) -> Tensor:
+    return functional.linear(values, layer.weight, layer.bias)
+
+
+def _normal(layer: nn.LayerNorm, values: Tensor) -> Tensor:
+    return functional.layer_norm(values, layer.normalized_shape, layer.weight, layer.bias, layer.eps)
 
 
 def family_of(config: Any) -> Family | None:
