@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
-from xmtc.nn.layers import chance
+from xmtc.nn import networks
+from xmtc.nn.layers import BiLstm, chance
 from xmtc.nn.networks import MANY, TextNetwork
 from xmtc.nn.weights import load_weights
 
@@ -66,11 +68,15 @@ def test_a_level_begins_with_all_but_the_labels_of_the_one_above() -> None:
     assert above.state_dict()["encoder.left.weight_ih_l0"].any(), "the level above was changed"
 
 
-def test_many_documents_are_read_in_another_way_with_the_same_result() -> None:
+@pytest.mark.parametrize("wide", [True, False])
+def test_many_documents_are_read_in_another_way_with_the_same_result(wide: bool) -> None:
+    """On processors with AVX-512 as without."""
     network, ids = made(), torch.randint(1, 9, (MANY, 6))
     lengths = torch.arange(MANY) % 6 + 1
-    with torch.inference_mode():
+    read = mock.Mock(wraps=network.encoder.read)
+    with torch.inference_mode(), mock.patch.object(networks, "WIDE", wide), mock.patch.object(BiLstm, "read", read):
         found = network(ids, lengths)
+    assert read.called != wide
     torch.testing.assert_close(found, network(ids, lengths).detach())
 
 

@@ -98,9 +98,10 @@ class BiLstm(nn.Module):
         return torch.cat([left, right], -1).transpose(0, 1)
 
     def read(self, table: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
-        """The same of word ids and a table of word vectors, for prediction: about 1.4 times as fast for many documents.
+        """The same of word ids and a table of word vectors, for prediction of many documents.
 
         Each distinct word of the batch goes through the input weights once, and buffers are used again for each step.
+        Without AVX-512 that is 1.4 times as fast as torch's own LSTM, with it half as fast.
         """
         distinct, places = torch.unique(ids, return_inverse=True)
         vectors, places = table[distinct], places.T  # (words, dimensions), (tokens, documents)
