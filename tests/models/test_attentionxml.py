@@ -62,7 +62,8 @@ def assert_same_weights(one: AttentionXml, two: AttentionXml) -> None:
 @pytest.mark.parametrize(
     "settings",
     [TREE, DEEP, {"pooling": "max"}, {"layers": (16, 8)}, {"words": {"vectors": "learn"}}, {"words": {"frozen": True}},
-     {"training": {"average_from": None}}, {"training": {"accumulate": 2, "clip": None}}],
+     {"training": {"average_from": None}}, {"training": {"accumulate": 2, "clip": None}}, {"shortlist": "dismec"},
+     {"shortlist": "parabel", **TREE}, {"shortlist": "bonsai"}, {"shortlist": "knn", **DEEP}],
 )  # fmt: skip
 def test_every_way_learns(settings: dict[str, Any]) -> None:
     corpus = small_corpus()
@@ -197,6 +198,7 @@ def test_a_tree_follows_from_the_number_of_labels(labels: int, levels: int, firs
 @pytest.mark.parametrize(
     ("settings", "message"),
     [({**DEEP, "levels": 5}, "at most 3 levels"), ({"pooling": "max", "tree": "tree"}, "pooling='max'"),
+     ({"pooling": "max", "shortlist": "knn"}, "without a shortlist"),
      ({**TREE, "arity": 3}, "power of 2")],
 )  # fmt: skip
 def test_trees_that_cannot_be(settings: dict[str, Any], message: str) -> None:
@@ -237,7 +239,9 @@ def test_probabilities_are_products_down_the_path() -> None:
 
 
 # Before the first checkpoint, within an epoch, after the first level or model, and in the middle of the second.
-@pytest.mark.parametrize(("settings", "moments"), [(TREE, (2, 40, 83)), ({"trees": 2}, (90,))])
+@pytest.mark.parametrize(
+    ("settings", "moments"), [(TREE, (2, 40, 83)), ({"trees": 2}, (90,)), ({**TREE, "shortlist": "dismec"}, (2, 90))]
+)
 def test_going_on_after_a_kill_gives_the_same_model(
     settings: dict[str, Any], moments: tuple[int, ...], tmp_path: Path, fork_server: Callable[..., ForkServer]
 ) -> None:
@@ -299,7 +303,45 @@ def test_explanation_says_where_it_looked() -> None:
     assert why.text == text
 
 
-@pytest.mark.parametrize("settings", [{}, TREE])
+def test_a_network_corrects_a_shortlist(tmp_path: Path) -> None:
+    """The networks above are left out, a label that is not listed has no chance, and all of it is in the folder."""
+    corpus = small_corpus()
+    model = AttentionXml(**short(**TREE, shortlist="knn", trees=2)).fit(corpus)
+    assert [len(member.networks) for member in model.members_] == [1, 1]
+    assert model.lister_ is not None
+    listed = model.lister_.lists(corpus)
+    top = model.predict(corpus, k=6)
+    for row in range(len(corpus)):
+        assert set(top.ids[row].tolist()) - {-1} <= set(listed.labels[row].tolist())
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(corpus, k=6).ids, top.ids)
+    np.testing.assert_allclose(again.predict(corpus, k=6).scores, top.scores, rtol=1e-6)
+    why = again.explain("ship sail wave", "sea")
+    assert why.evidence[0].startswith("knn, which the network corrects: with a probability of 0.")
+    assert [line.partition(":")[0] for line in why.evidence[1:]] == ["model 1", "model 2"]
+    nowhere = AttentionXml(**short(shortlist="knn")).fit(corpus).explain("anchor", "only once")
+    assert (nowhere.score, nowhere.evidence[0].endswith("nowhere in its list")) == (0.0, True)
+
+
+def test_validation_documents_are_no_part_of_the_shortlist(monkeypatch: pytest.MonkeyPatch) -> None:
+    from xmtc.models import shortlists
+
+    seen: list[int] = []
+    real = shortlists.Shortlister.fit
+
+    def fit(name: Any, corpus: Corpus, seed: int, checkpoints: Any) -> Any:
+        seen.append(len(corpus))
+        return real(name, corpus, seed, checkpoints)
+
+    monkeypatch.setattr(shortlists.Shortlister, "fit", fit)
+    corpus = small_corpus()
+    AttentionXml(**short(shortlist="knn")).fit(corpus)
+    AttentionXml(**short(shortlist="knn")).fit(corpus, small_corpus(40, seed=3))
+    assert seen == [108, 120]
+
+
+@pytest.mark.parametrize("settings", [{}, TREE, {"shortlist": "knn"}])
 def test_labels_without_documents_are_left_out(settings: dict[str, Any], tmp_path: Path) -> None:
     some = small_corpus()
     known = [some.labels.name(at) for at in range(len(some.labels))]

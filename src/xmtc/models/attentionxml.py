@@ -9,6 +9,9 @@ levels) and each level has a network of its own, trained on the children of the 
 right ones always among them; a label's probability is the product down its path. Weights are averaged over the last
 epochs (SWA); several trees (or seeds, without a tree) can be averaged.
 
+With a `shortlist` a linear model finds the labels, and the last network learns what is to be added to their log-odds:
+where most labels have a handful of documents, words count that no network has seen often enough.
+
 Where it differs: the first shared layer is applied before the weighted mean (the same function, cheaper); words without
 a given vector can get one that is learned on the documents; an output bias that fits the share of right labels; each
 label has output weights of its own beside the shared ones (it learns in fewer epochs; `own_outputs=false` is the
@@ -38,6 +41,8 @@ from xmtc.errors import ConfigError
 from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed
 from xmtc.labelspace.vectors import label_vectors
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
+from xmtc.models.catalogue import make
+from xmtc.models.shortlists import Listed, Lister, Shortlister
 from xmtc.nn.settings import TrainingSettings, WordSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.search.beam import beam_search
@@ -63,6 +68,9 @@ class AttentionXmlConfig(ModelConfig):
     A tree has `levels` levels of nodes (H in the paper) with `arity` children each (K) and at most `max_leaf` labels
     under a lowest node (M); of each level `candidates` nodes are followed (C). What is null is chosen. With
     `own_outputs` each label adds output weights of its own to the shared ones, which the paper does without.
+
+    With a `shortlist`, the name of a linear model, the last network corrects the labels that this model lists. Networks
+    of levels above are trained for it to begin with, and are not needed afterwards.
     """
 
     trees: PositiveInt = 1
@@ -74,6 +82,7 @@ class AttentionXmlConfig(ModelConfig):
     hidden: PositiveInt = 128
     layers: tuple[PositiveInt, ...] = Field((128,), min_length=1)
     own_outputs: bool = True
+    shortlist: Lister | None = None
     dropout: float = Field(0.5, ge=0, lt=1)
     pooling: Literal["attention", "max"] = "attention"
     bottleneck: PositiveInt = 512
@@ -127,6 +136,7 @@ class AttentionXml(Model):
     seen_: NDArray[np.int64]  # labels that documents had; the networks and trees know only these, by their place here
     members_: list[Member]
     candidates_: int  # nodes that are followed on each level
+    lister_: Shortlister | None
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes: words and labels five times, token ids, the tf-idf for clustering, and the values of a batch."""
@@ -139,7 +149,8 @@ class AttentionXml(Model):
         tokens = min(config.words.max_tokens, corpus.texts.nbytes // (6 * len(corpus)) + 50)
         per_token = 12 * config.hidden + 3 * config.words.dimensions
         batch = config.training.batch * tokens * per_token + 4 * config.training.batch * labels
-        return 20 * rows + corpus.texts.nbytes + clustering + 4 * min(batch, 2**31) + (100 << 20)
+        lister = make(config.shortlist).memory_needed(corpus) if config.shortlist else 0
+        return 20 * rows + corpus.texts.nbytes + clustering + lister + 4 * min(batch, 2**31) + (100 << 20)
 
     def _shape(self, corpus: Corpus) -> TreeShape:
         return self._shape_for(int(np.count_nonzero(corpus.label_counts)))
@@ -149,6 +160,8 @@ class AttentionXml(Model):
         config = self.config
         lstm = 16 * config.hidden * (config.words.dimensions + config.hidden)
         affordable = int(FLAT_WORTH * lstm / (2 * (2 * config.hidden + config.layers[0])))
+        if config.pooling == "max" and config.shortlist:
+            raise ConfigError("attentionxml: pooling='max' scores all labels, so it does without a shortlist")
         if config.pooling == "max" and config.tree == "tree":
             raise ConfigError("attentionxml: pooling='max' scores all labels, so it goes with tree='flat'")
         if config.pooling == "max" or config.tree == "flat" or (config.tree == "auto" and labels <= affordable):
@@ -174,15 +187,40 @@ class AttentionXml(Model):
         self.members_, self.candidates_ = [], shape.candidates
         self.seen_ = np.flatnonzero(corpus.label_counts)
         learned, checked = (Documents(part.tokens, part.targets[:, self.seen_]) for part in (learned, checked))
+        self.lister_, lists = None, None
+        if config.shortlist:
+            self.lister_, lists = self._shortlists(config.shortlist, corpus, valid, checkpoints)
         for at, tree in enumerate(self._label_trees(corpus, shape)):
-            networks = self._train_tree(tree, table, learned, checked, shape.candidates, at, checkpoints)
+            networks = self._train_tree(tree, table, learned, checked, shape.candidates, at, checkpoints, lists)
+            if lists is not None:  # the networks above have done their work
+                tree, networks = self._flat_tree(), networks[-1:]
             self.members_.append(Member(tree, networks))
+
+    def _flat_tree(self) -> LabelTree:
+        return LabelTree.of([[list(range(len(self.seen_)))]])
+
+    def _shortlists(
+        self, name: Lister, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints
+    ) -> tuple[Shortlister, tuple[Listed, Listed]]:
+        """(what finds labels, lists of the documents to learn from and of those to check with)."""
+        from xmtc.nn.validation import validation_rows
+
+        rows, held_out = validation_rows(len(corpus), valid, self.config.training.valid_documents, self.config.seed)
+        lister, fair = Shortlister.fit(name, corpus[rows], self.config.seed, checkpoints)
+        checked = lister.lists((corpus if valid is None else valid)[held_out])
+        return lister, (self._known(fair), self._known(checked))
+
+    def _known(self, listed: Listed) -> Listed:
+        """The same with the places of labels among those that have documents."""
+        places = np.searchsorted(self.seen_, listed.labels).astype(np.int32)
+        known = self.seen_[np.minimum(places, len(self.seen_) - 1)] == listed.labels
+        return Listed(np.where(known, places, np.int32(-1)), listed.odds)
 
     def _label_trees(self, corpus: Corpus, shape: TreeShape) -> Sequence[LabelTree]:
         """A tree for each member, of the labels that documents have."""
         config, seen = self.config, self.seen_
         if not shape.levels:
-            return [LabelTree.of([[list(range(len(seen)))]])] * config.trees
+            return [self._flat_tree()] * config.trees
         features = DocumentVectors(config.tfidf).fit_transform(corpus)
         vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), seen)
         deepest = math.ceil(math.log2(max(1.0, len(seen) / shape.max_leaf)) / math.log2(shape.arity))
@@ -201,9 +239,10 @@ class AttentionXml(Model):
 
     def _train_tree(
         self, tree: LabelTree, table: NDArray[np.float32], train: Documents, valid: Documents, beam: int, at: int,
-        checkpoints: Checkpoints,
+        checkpoints: Checkpoints, lists: tuple[Listed, Listed] | None,
     ) -> list[TextNetwork]:  # fmt: skip
         """The networks of a tree's levels from the top, each begun with what the one above has learned."""
+        from xmtc.nn.correction import CorrectionLearner
         from xmtc.nn.levels import Beam, Documents, LevelLearner, step_down
         from xmtc.nn.task import train as train_network
         from xmtc.nn.threads import cores_at_work
@@ -217,20 +256,28 @@ class AttentionXml(Model):
             table = warmed_up(table, top[0], top[1], config.words.warm_up, derived_seed(config.seed, at))
         found = [Beam.at_root(len(part.tokens)) for part in (train, valid)]  # the nodes that the search has reached
         for depth, level in enumerate(tree.levels):
-            followed = found[0] if depth == 0 else found[0].with_positives(targets[0][depth - 1], beam)
+            followed = found[0]
+            if depth and not (lists is not None and depth == tree.depth - 1):
+                followed = found[0].with_positives(targets[0][depth - 1], beam)
             name = f"tree{at}-level{depth}" if tree.depth > 1 else f"model{at}"
             seed = derived_seed(config.seed, at, depth)
-            network = self._network(table, level.shape[1], seed)
+            correcting = lists is not None and depth == tree.depth - 1
+            network = self._network(table, level.shape[1], seed, correcting)
             if networks:
                 network.begin_from(networks[-1])
-            learner = LevelLearner(
-                network, level, depth == 0, Documents(train.tokens, targets[0][depth]), followed,
-                Documents(valid.tokens, targets[1][depth]), found[1],
-            )  # fmt: skip
-            network.expect(learner.share_of_positives())
+            learner: LevelLearner | CorrectionLearner
+            if lists is not None and correcting:
+                learner = CorrectionLearner(network, train, lists[0], valid, lists[1], config.training.batch)
+                network.correct_nothing(learner.share_of_unlisted())
+            else:
+                learner = LevelLearner(
+                    network, level, depth == 0, Documents(train.tokens, targets[0][depth]), followed,
+                    Documents(valid.tokens, targets[1][depth]), found[1],
+                )  # fmt: skip
+                network.expect(learner.share_of_positives())
             train_network(learner, config.training.at(depth), seed, checkpoints, name)
             networks.append(network)
-            if depth + 1 < tree.depth:
+            if depth + 1 < tree.depth - (lists is not None):
                 with cores_at_work() as cores:
                     found = [
                         step_down(
@@ -240,14 +287,14 @@ class AttentionXml(Model):
                     ]
         return networks
 
-    def _network(self, table: NDArray[np.float32], labels: int, seed: int) -> TextNetwork:
+    def _network(self, table: NDArray[np.float32], labels: int, seed: int, correcting: bool) -> TextNetwork:
         from xmtc.nn.networks import TextNetwork
 
         config = self.config
         return TextNetwork.made(
             table, labels, hidden=config.hidden, layers=config.layers, word_dropout=config.words.dropout,
             dropout=config.dropout, frozen=config.words.frozen, own_outputs=config.own_outputs,
-            bottleneck=config.bottleneck if config.pooling == "max" else None, seed=seed,
+            bottleneck=config.bottleneck if config.pooling == "max" else None, seed=seed, corrective=correcting,
         )  # fmt: skip
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
@@ -259,6 +306,8 @@ class AttentionXml(Model):
         from xmtc.nn.levels import children_scores
         from xmtc.nn.threads import cores_at_work
 
+        if self.lister_ is not None:
+            return self._corrected(self.lister_, corpus)
         assert corpus.texts is not None
         labels = self._fitted()
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
@@ -282,6 +331,23 @@ class AttentionXml(Model):
                     ids[documents] = np.where(found[0] < 0, -1, self.seen_[found[0]])
                     scores[documents] = np.exp(found[1])
                 lists.append(Predictions(ids, scores, labels, self.score_kind))
+        return lists
+
+    def _corrected(self, lister: Shortlister, corpus: Corpus) -> list[Predictions]:
+        """The same where a linear model has found the labels."""
+        from xmtc.nn.correction import corrected
+        from xmtc.nn.threads import cores_at_work
+
+        assert corpus.texts is not None
+        labels = self._fitted()
+        tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
+        listed = self._known(lister.lists(corpus))
+        lists = []
+        with cores_at_work(-(-len(corpus) // PREDICTED_TOGETHER)) as cores:
+            for member in self.members_:
+                places, chances = corrected(member.networks[-1], tokens, listed, cores)
+                ids = np.where(places < 0, -1, self.seen_[places]).astype(np.int32)
+                lists.append(Predictions(ids, chances, labels, self.score_kind))
         return lists
 
     def _explain(self, text: str, label: int) -> Explanation:
@@ -309,11 +375,18 @@ class AttentionXml(Model):
         for at, member in enumerate(self.members_):
             kind = f"tree {at + 1}, {member.tree.depth} levels" if member.tree.depth > 1 else f"model {at + 1}"
             evidence.append(f"{kind}: probability {chances[at]:.3f}")
+        if self.lister_ is not None:
+            listed = self.lister_.lists(query)
+            odds = listed.odds[listed.labels == label]
+            said = f"with a probability of {1 / (1 + np.exp(-odds[0])):.3f}" if len(odds) else "nowhere in its list"
+            evidence.insert(0, f"{self.config.shortlist}, which the network corrects: {said}")
         return Explanation.of_spans(self._fitted().name(label), float(np.mean(chances)), text, spans, evidence)
 
     def _save(self, folder: FolderWriter) -> None:
         folder.text("tokenizer.json", self.tokenizer_.to_json())
         folder.arrays("search", {"candidates": np.array([self.candidates_]), "seen": self.seen_})
+        if self.lister_ is not None:
+            self.lister_.save(folder)
         for at, member in enumerate(self.members_):
             folder.arrays(f"tree{at}", member.tree.to_arrays())
             for depth, network in enumerate(member.networks):
@@ -327,6 +400,8 @@ class AttentionXml(Model):
             rising = np.diff(self.seen_, prepend=-1, append=len(self._fitted())) > 0
             if self.candidates_ < 1 or not rising.all() or not len(self.seen_):
                 raise ValueError("the labels of the trees are not those of the model")
+        name = self.config.shortlist
+        self.lister_ = Shortlister.load(folder, name, self) if name is not None else None
         self.members_ = []
         for at in range(self.config.trees):
             with folder.building(f"tree{at}"):
@@ -345,6 +420,7 @@ class AttentionXml(Model):
             table = arrays["words.words.weight"]
             if table.ndim != 2 or len(table) != len(self.tokenizer_):
                 raise ValueError(f"a table of the shape {table.shape} for {len(self.tokenizer_)} words")
-            return self._network(np.empty(table.shape, np.float32), labels, 0).with_rows_like(arrays)
+            empty = np.empty(table.shape, np.float32)
+            return self._network(empty, labels, 0, self.lister_ is not None).with_rows_like(arrays)
 
         return read_network(folder, name, made)

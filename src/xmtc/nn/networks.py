@@ -22,19 +22,24 @@ WIDE = torch.backends.cpu.get_cpu_capability() == "AVX512"  # there torch's own 
 
 
 class TextNetwork(nn.Module):
-    """Scores of labels (logits) from the words of documents."""
+    """Scores of labels (logits) from the words of documents.
+
+    If it is `corrective`, they are added to the log-odds that something else gives the labels, times a learned factor.
+    """
 
     def __init__(
-        self, words: WordEmbedding, encoder: BiLstm, head: LabelAttention | MaxPooling, dropout: float
+        self, words: WordEmbedding, encoder: BiLstm, head: LabelAttention | MaxPooling, dropout: float, corrective: bool
     ) -> None:
         super().__init__()
         self.words, self.encoder, self.head = words, encoder, head
         self.dropout = dropout
+        self.trust = nn.Parameter(torch.ones(())) if corrective else None
+        self.unlisted = nn.Parameter(torch.zeros(())) if corrective else None  # log-odds of labels without any
 
     @classmethod
     def made(
         cls, table: NDArray[np.float32], labels: int, *, hidden: int, layers: Sequence[int], word_dropout: float,
-        dropout: float, frozen: bool, own_outputs: bool, bottleneck: int | None, seed: int,
+        dropout: float, frozen: bool, own_outputs: bool, bottleneck: int | None, seed: int, corrective: bool = False,
     ) -> TextNetwork:  # fmt: skip
         """A new network that begins with these word vectors; with a `bottleneck` it has the maximum over words."""
         with torch.random.fork_rng(devices=[]):
@@ -45,7 +50,7 @@ class TextNetwork(nn.Module):
             else:
                 head = MaxPooling(labels, 2 * hidden, bottleneck)
             words = WordEmbedding(torch.tensor(table), word_dropout, frozen)
-            return cls(words, BiLstm(table.shape[1], hidden), head, dropout)
+            return cls(words, BiLstm(table.shape[1], hidden), head, dropout, corrective)
 
     def forward(
         self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, draws: np.random.Generator | None = None
@@ -53,6 +58,14 @@ class TextNetwork(nn.Module):
         """(documents, tokens) -> logits (documents, labels), or (documents, candidates)."""
         scores: Tensor = self.head(self.hidden(ids, lengths, draws), lengths, candidates)
         return scores
+
+    def corrected(
+        self, ids: Tensor, lengths: Tensor, labels: Tensor, odds: Tensor, draws: np.random.Generator | None = None
+    ) -> Tensor:
+        """Log-odds of labels, (documents, labels), from those that they have already, NaN for none."""
+        assert self.trust is not None and self.unlisted is not None
+        given = torch.where(odds.isnan(), self.unlisted, self.trust * odds.nan_to_num())
+        return self.forward(ids, lengths, labels, draws) + given
 
     def hidden(self, ids: Tensor, lengths: Tensor, draws: np.random.Generator | None = None) -> Tensor:
         """What the BiLSTM makes of the words, (documents, tokens, 2 * hidden)."""
@@ -75,6 +88,14 @@ class TextNetwork(nn.Module):
     def expect(self, share: float) -> None:
         """Start with scores that fit if this share of labels is right."""
         self.head.expect(share)
+
+    def correct_nothing(self, share: float) -> None:
+        """Start with the log-odds as they are; of labels without any, this share is right."""
+        assert self.unlisted is not None and isinstance(self.head, LabelAttention)
+        with torch.no_grad():
+            self.head.output.weight.zero_()
+            self.head.output.bias.zero_()
+            self.unlisted.fill_(float(np.log(share / (1 - share))))
 
     def to_arrays(self, label_table: str = "float32") -> dict[str, NDArray[Any]]:
         """All weights by name, for storage; the labels' rows as "float32", "float16" or "int8"."""
