@@ -147,20 +147,6 @@ def test_a_triangle_goes_on_where_it_was(tmp_path: Path) -> None:
     assert same(trained(ToyLearner(valid=False), settings, kept), expected)
 
 
-def test_rates_rise_from_nothing() -> None:
-    """The first step of a warm-up does nothing, the second something, and after it steps are as large as ever."""
-    start = ToyLearner().weights()
-    moved = []
-    for calls in (1, 2):
-        learner = ToyLearner(valid=False, killed_at=calls)
-        with pytest.raises(Killed):
-            trained(learner, short(warm_up=0.5))
-        weights = learner.weights()
-        moved.append(max(float((weights[name] - start[name]).abs().max()) for name in start))
-    assert moved[0] == 0
-    assert moved[1] == pytest.approx(RATE / 12, rel=1e-3)  # 24 steps in all, 12 of them warm-up; Adam's first is whole
-
-
 def test_the_last_step_of_a_triangle_is_the_smallest_and_none_is_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int]] = []
     share_at = TransformerTraining.share_at

@@ -36,7 +36,7 @@ from xmtc.corpus.strings import Strings
 from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed
 from xmtc.labelspace.vectors import label_vectors
 from xmtc.models.base import Capabilities, Model, ModelConfig
-from xmtc.nn.settings import EncoderSettings, Epoch, TrainingSettings, TransformerTraining
+from xmtc.nn.settings import EncoderSettings, Epoch, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
@@ -67,12 +67,13 @@ class LightXmlTraining(TransformerTraining):
     evaluate_every: PositiveInt = 200
 
     def share_at(self, step: int, steps: int) -> float:
-        """Rising, then 1: it never falls.
+        """Rising, then 1; the first step is number 0.
 
         >>> [LightXmlTraining(warm_up=0.5).share_at(step, 4) for step in range(4)]
         [0.0, 0.5, 1.0, 1.0]
         """
-        return TrainingSettings.share_at(self, step, steps)
+        top = self.warm_up * steps
+        return step / top if step < top else 1.0
 
 
 class LightXmlConfig(ModelConfig):

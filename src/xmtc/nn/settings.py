@@ -72,9 +72,7 @@ class TrainingSettings(BaseModel):
     """How a network is trained. Lists have an entry for each level of a tree; the last one holds for all below.
 
     `row_learning_rate` is for tables of which a batch may touch a few rows, of words or labels: rare ones are seen so
-    seldom that they may need larger steps (null: the same as `learning_rate`, as in the papers). Rates rise to these
-    over the share `warm_up` of all steps (counted as if all `epochs` were done): a network may never recover from what
-    its first few batches do to it at full speed.
+    seldom that they may need larger steps (null: the same as `learning_rate`, as in the papers).
 
     Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and
     training ends after more than `patience` evaluations without a better one. With `decay` the learning rates are first
@@ -89,7 +87,6 @@ class TrainingSettings(BaseModel):
     accumulate: PositiveInt = 1
     learning_rate: PositiveFloat = 2e-3
     row_learning_rate: PositiveFloat | None = None
-    warm_up: float = Field(0.0, ge=0, lt=1)
     average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 3
     clip: PositiveFloat | None = 5.0
     evaluate_every: PositiveInt = 250
@@ -114,13 +111,8 @@ class TrainingSettings(BaseModel):
         return self.row_learning_rate or self.learning_rate if of_rows else self.learning_rate
 
     def share_at(self, step: int, steps: int) -> float:
-        """The share of the learning rates with which a step of so many is made; the first step is number 0.
-
-        >>> [TrainingSettings(warm_up=0.5).share_at(step, 4) for step in range(4)]
-        [0.0, 0.5, 1.0, 1.0]
-        """
-        top = self.warm_up * steps
-        return step / top if step < top else 1.0
+        """The share of the learning rates with which a step of so many is made; here they stay as they are."""
+        return 1.0
 
     @property
     def largest_norm(self) -> float | None:
@@ -136,14 +128,16 @@ class TrainingSettings(BaseModel):
 class TransformerTraining(TrainingSettings):
     """How a network on a pretrained encoder is trained: AdamW, with a learning rate of its own for the encoder.
 
-    Rates are slanted triangles: they rise for the share `warm_up` of all steps, and fall to 0 at the end. Gradients are
-    cut to the norm `clip_norm`. `weight_decay` is for matrices, not for biases and normalisation.
+    Rates are slanted triangles: they rise for the share `warm_up` of all steps, and fall to 0 at the end; steps are
+    counted as if all `epochs` were done. Gradients are cut to the norm `clip_norm`. `weight_decay` is for matrices, not
+    for biases and normalisation.
     """
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 8
     batch: PositiveInt = 32
     learning_rate: PositiveFloat = 2e-3
     encoder_learning_rate: PositiveFloat = 5e-5
+    warm_up: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0, lt=1)
     average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
     clip: PositiveFloat | None = None
@@ -162,7 +156,7 @@ class TransformerTraining(TrainingSettings):
         [0.0, 0.5, 1.0, 0.5]
         """
         top = self.warm_up * steps
-        return super().share_at(step, steps) if step < top else (steps - step) / (steps - top)
+        return step / top if step < top else (steps - step) / (steps - top)
 
     @property
     def largest_norm(self) -> float | None:
