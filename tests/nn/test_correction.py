@@ -8,12 +8,12 @@ import torch
 from numpy.typing import NDArray
 
 from xmtc.corpus.sparse import make_csr
-from xmtc.models.shortlists import Listed
 from xmtc.nn.correction import CorrectionLearner, corrected
 from xmtc.nn.layers import chance
 from xmtc.nn.levels import Documents
 from xmtc.nn.networks import TextNetwork
 from xmtc.nn.threads import cores_at_work
+from xmtc.search.listed import Listed
 from xmtc.text.tokens import TokenStore
 
 LABELS = 7

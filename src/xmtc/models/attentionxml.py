@@ -42,10 +42,11 @@ from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed
 from xmtc.labelspace.vectors import label_vectors
 from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
 from xmtc.models.catalogue import make
-from xmtc.models.shortlists import Listed, Lister, Shortlister
+from xmtc.models.shortlists import Lister, Shortlister
 from xmtc.nn.settings import TrainingSettings, WordSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.search.beam import beam_search
+from xmtc.search.listed import Listed
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.documents import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings

@@ -20,19 +20,12 @@ from xmtc.models.base import Model
 from xmtc.models.calibration import LEAST_CHANCE, Platt
 from xmtc.models.catalogue import make, model_class
 from xmtc.predictions import ScoreKind
+from xmtc.search.listed import Listed
 from xmtc.storage import FolderReader, FolderWriter
 
 Lister = Literal["parabel", "bonsai", "dismec", "knn"]
 FOLDS = 3
 LISTED = 100  # labels of a list
-
-
-@dataclass(frozen=True)
-class Listed:
-    """The labels of documents' lists and their log-odds, (documents, length); -1 where there are fewer labels."""
-
-    labels: NDArray[np.int32]
-    odds: NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from xmtc.corpus.corpus import take_rows
-from xmtc.models.shortlists import Listed
 from xmtc.nn.batches import Ints, by_length, padded
 from xmtc.nn.levels import JUDGED_AT, TOGETHER, Documents, ndcg, which_right
 from xmtc.nn.networks import TextNetwork
 from xmtc.nn.threads import Cores
 from xmtc.progress import progress
+from xmtc.search.listed import Listed
 from xmtc.text.tokens import TokenStore
 
 LEAST_SHARE = 1e-4
