@@ -224,7 +224,7 @@ def test_probabilities_are_products_down_the_path() -> None:
     member, top = model.members_[0], model.predict(corpus[:4], k=6)
     for row in range(4):
         ids, lengths = padded(tokens, np.array([row]))
-        with torch.no_grad():
+        with torch.inference_mode():  # as in prediction
             own = [torch.sigmoid(network(ids, lengths, torch.arange(level.shape[1])[None]))[0].numpy()
                    for network, level in zip(member.networks, member.tree.levels, strict=True)]  # fmt: skip
         expected = {}

@@ -74,18 +74,6 @@ def test_padding_never_changes_a_document(sizes: list[int], padding: float) -> N
         torch.testing.assert_close(together[row, :length], alone[0])
 
 
-@given(st.lists(st.integers(1, 7), min_size=1, max_size=20), st.integers(0, 100))
-@example([1], 0)
-@settings(max_examples=25)
-def test_reading_ids_for_prediction_is_the_same(sizes: list[int], seed: int) -> None:
-    lstm, lengths = some_lstm(seed).float(), torch.tensor(sizes)
-    table = torch.randn(6, DIMENSIONS)  # fewer words than places: most come several times
-    ids = torch.randint(1, 6, (len(sizes), max(sizes)))
-    ids[torch.arange(max(sizes)) >= lengths[:, None]] = 0
-    with torch.inference_mode():
-        torch.testing.assert_close(lstm.read(table, ids, lengths), lstm(table[ids], lengths))
-
-
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
 def test_dropout_drops_its_share_and_scales_up_the_rest(share: float) -> None:
     values = dropped(torch.full((400, 500), 2.0), share, chance(0))

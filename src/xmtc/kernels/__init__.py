@@ -53,8 +53,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_fresh_lock)
 
 
-def jitted(parallel: bool = False) -> Callable[[F], F]:
+def jitted(parallel: bool = False, relaxed: bool = False, inlined: bool = False) -> Callable[[F], F]:
     """Compile a loop that only other kernels call; like `compiled`, it is cached on disk where that is possible.
+
+    Many numbers can be divided at once only if a division by zero is no error; and a product that is added to may be
+    rounded with the sum (`relaxed`). What is `inlined` becomes a part of the loops that call it.
 
     >>> @jitted()
     ... def double(value):
@@ -66,11 +69,14 @@ def jitted(parallel: bool = False) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         # A function typed into a prompt has no file to keep a cache beside.
         has_file = not function.__code__.co_filename.startswith("<")
+        options: dict[str, Any] = {"parallel": parallel, "nogil": True, "inline": "always" if inlined else "never"}
+        if relaxed:
+            options |= {"fastmath": {"contract"}, "error_model": "numpy"}
         try:
-            return cast(F, numba.njit(cache=has_file, parallel=parallel, nogil=True)(function))
+            return cast(F, numba.njit(cache=has_file, **options)(function))
         except RuntimeError:
             # No folder for the cache can be written (a read-only installation, no home): compiled anew in each process.
-            return cast(F, numba.njit(parallel=parallel, nogil=True)(function))
+            return cast(F, numba.njit(**options)(function))
 
     return decorate
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from xmtc.nn.networks import TextNetwork
 
 LIST_LENGTH = 100  # of each tree's list before trees are averaged
-PREDICTED_TOGETHER = 64
+PREDICTED_TOGETHER, TOKENS_TOGETHER = 64, 8192  # documents, and their words with padding
 FIRST_LEVEL = 2048  # nodes, at the most, that every document is compared with
 FLAT_WORTH = 4.0  # attention over all labels may cost this many times the BiLSTM before a tree is better
 CANDIDATES, FEWEST_PARENTS = 512, 15
@@ -303,7 +303,7 @@ class AttentionXml(Model):
 
     def _lists(self, corpus: Corpus, k: int) -> list[Predictions]:
         """Each member's best labels, with their probabilities."""
-        from xmtc.nn.batches import by_length
+        from xmtc.nn.batches import by_tokens
         from xmtc.nn.levels import children_scores
         from xmtc.nn.threads import cores_at_work
 
@@ -313,7 +313,7 @@ class AttentionXml(Model):
         labels = self._fitted()
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
         length = min(max(k, LIST_LENGTH), len(self.seen_))
-        batches = by_length(tokens.lengths, PREDICTED_TOGETHER)
+        batches = by_tokens(tokens.lengths, TOKENS_TOGETHER, PREDICTED_TOGETHER)
         beam = self.candidates_
         lists = []
         with cores_at_work(len(batches)) as cores:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -13,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from xmtc.nn.layers import padding_mask
 from xmtc.nn.packing import PackedRows
 from xmtc.nn.pooling import expect_share
+from xmtc.nn.reading import RoundedStates
 
 MOST_SCORES = 6_000_000  # documents x tokens x labels at once
 
@@ -27,7 +29,8 @@ class LabelAttention(nn.Module):
     With `own_outputs` each label adds weights of its own to the last of the shared layers; they begin with zero.
 
     `candidates` gives each document labels of its own; without it all labels are scored. The tables' gradients then
-    have rows for these alone (`sparse`). Labels come in chunks: documents x labels x tokens never exists at once.
+    have rows for these alone (`sparse`). In prediction the hidden states, which lie between -1 and 1, are multiplied as
+    bytes where all labels are scored. Labels come in chunks: documents x labels x tokens never exists at once.
 
     >>> attention = LabelAttention(labels=7, width=4, layers=[3, 2], sparse=False)
     >>> attention(torch.zeros(2, 5, 4), torch.tensor([5, 2])).shape
@@ -58,14 +61,15 @@ class LabelAttention(nn.Module):
     def forward(self, hidden: Tensor, lengths: Tensor, candidates: Tensor | None = None) -> Tensor:
         """(documents, tokens, width) -> scores (documents, labels), or (documents, candidates)."""
         blocked = padding_mask(lengths, hidden.shape[1])[:, :, None]  # (documents, tokens, 1)
-        projected = functional.linear(hidden, self.first.weight)  # (documents, tokens, first layer)
+        times = RoundedStates(hidden).times if torch.is_inference_mode_enabled() else partial(functional.linear, hidden)
+        projected = times(self.first.weight)  # (documents, tokens, first layer)
         labels = self.rows.num_embeddings if candidates is None else candidates.shape[1]
         size = max(1, MOST_SCORES // (hidden.shape[0] * hidden.shape[1]))
         if labels <= size:
-            return self._scores(hidden, projected, blocked, candidates, 0, labels)
+            return self._scores(hidden, times, projected, blocked, candidates, 0, labels)
         parts = []
         for start in range(0, labels, size):
-            chunk = (hidden, projected, blocked, candidates, start, min(start + size, labels))
+            chunk = (hidden, times, projected, blocked, candidates, start, min(start + size, labels))
             if torch.is_grad_enabled():
                 parts.append(checkpoint(self._scores, *chunk, use_reentrant=False, preserve_rng_state=False))
             else:
@@ -78,10 +82,12 @@ class LabelAttention(nn.Module):
         return (hidden[0, : int(lengths[0])] @ row).softmax(0)
 
     def _scores(
-        self, hidden: Tensor, projected: Tensor, blocked: Tensor, candidates: Tensor | None, start: int, end: int
-    ) -> Tensor:
+        self, hidden: Tensor, times: Callable[[Tensor], Tensor], projected: Tensor, blocked: Tensor,
+        candidates: Tensor | None, start: int, end: int,
+    ) -> Tensor:  # fmt: skip
         rows = _rows_of(self.rows, candidates, start, end)
-        looks = (hidden @ rows.transpose(-1, -2)).masked_fill_(blocked, -torch.inf).softmax(1)
+        found = times(rows) if candidates is None else hidden @ rows.transpose(1, 2)  # (documents, tokens, labels)
+        looks = found.masked_fill_(blocked, -torch.inf).softmax(1)
         seen = torch.relu_(torch.matmul(looks.transpose(1, 2), projected) + self.first.bias)
         last: Tensor = self.further(seen)  # (documents, labels, last layer)
         scores: Tensor = self.output(last).squeeze(-1)

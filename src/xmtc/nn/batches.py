@@ -38,8 +38,10 @@ def by_length(lengths: Ints, batch: int) -> list[Ints]:
     return [order[at : at + batch] for at in range(0, len(order), batch)]
 
 
-def by_tokens(lengths: Ints, most: int) -> list[Ints]:
+def by_tokens(lengths: Ints, most: int, documents: int | None = None) -> list[Ints]:
     """All documents in batches of similar length and at most `most` tokens with padding, the longest first.
+
+    With `documents`, a batch has at most so many of them.
 
     >>> [part.tolist() for part in by_tokens(np.array([3, 9, 1, 8, 2]), 9)]
     [[1], [3], [0, 4, 2]]
@@ -47,7 +49,7 @@ def by_tokens(lengths: Ints, most: int) -> list[Ints]:
     order = np.argsort(-lengths, kind="stable")
     batches, at = [], 0
     while at < len(order):
-        size = max(1, most // max(1, int(lengths[order[at]])))
+        size = max(1, min(most // max(1, int(lengths[order[at]])), documents or len(order)))
         batches.append(order[at : at + size])
         at += size
     return batches

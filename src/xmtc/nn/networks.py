@@ -17,8 +17,6 @@ from xmtc.nn.pooling import MaxPooling
 from xmtc.nn.weights import weights_of
 
 LABEL_TABLES = ("head.rows.", "head.own.")  # weights that belong to single labels
-MANY = 16  # documents; torch's own LSTM is faster for fewer
-WIDE = torch.backends.cpu.get_cpu_capability() == "AVX512"  # there torch's own is faster for any number
 
 
 class TextNetwork(nn.Module):
@@ -69,7 +67,7 @@ class TextNetwork(nn.Module):
 
     def hidden(self, ids: Tensor, lengths: Tensor, draws: np.random.Generator | None = None) -> Tensor:
         """What the BiLSTM makes of the words, (documents, tokens, 2 * hidden)."""
-        if torch.is_inference_mode_enabled() and len(ids) >= MANY and not WIDE:
+        if torch.is_inference_mode_enabled():
             return self.encoder.read(self.words.words.weight, ids, lengths)
         return dropped(self.encoder(self.words(ids, draws), lengths), self.dropout, draws)
 
