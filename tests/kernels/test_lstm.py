@@ -75,7 +75,7 @@ def test_several_documents_are_read_as_one_alone(seed: int, documents: int) -> N
     rng = np.random.default_rng(seed)
     plain, words = Plain(rng), rng.integers(0, WORDS, (TOKENS, documents))
     together = np.zeros((documents, TOKENS, HIDDEN), np.float32)
-    sums, cells = (np.repeat(array[None], documents, 0) for array in (plain.first, plain.cells))
+    sums, cells = np.repeat(plain.first[None], documents, 0), np.repeat(plain.cells[None], documents, 0)
     rounded = np.zeros((documents, HIDDEN), np.int8)
     for step in range(TOKENS):
         places = np.full(documents, step)
