@@ -118,6 +118,12 @@ def test_warm_up_comes_before_the_first_level(monkeypatch: pytest.MonkeyPatch) -
     assert not np.allclose(cold, warm)
 
 
+def test_the_shortcut_is_an_option() -> None:
+    models = [AttentionXml(**short(shortcut=shortcut)).fit(small_corpus()) for shortcut in (True, False)]
+    named = [{name for name in weights_of(model) if "shortcut" in name} for model in models]
+    assert named[0] and not named[1]
+
+
 def test_own_outputs_are_an_option() -> None:
     with_own, without = (
         weights_of(AttentionXml(**short(own_outputs=own)).fit(small_corpus())) for own in (True, False)

@@ -66,8 +66,21 @@ def test_a_level_begins_with_all_but_the_labels_of_the_one_above() -> None:
     assert above.state_dict()["encoder.left.weight_ih_l0"].any(), "the level above was changed"
 
 
-def test_prediction_multiplies_bytes_with_nearly_the_same_result() -> None:
-    network, ids = made(), torch.randint(1, 9, (20, 6))
+def test_a_shortcut_is_half_of_a_words_state() -> None:
+    network = made(shortcut=True)
+    assert network.shortcut is not None
+    vectors = network.words.words.weight[IDS]
+    alone = torch.tanh(vectors @ network.shortcut.weight.T + network.shortcut.bias)
+    torch.testing.assert_close(network.hidden(IDS, LENGTHS), (network.encoder(vectors, LENGTHS) + alone) / 2)
+    with torch.inference_mode():
+        read, inside = network.hidden(IDS, LENGTHS), torch.arange(IDS.shape[1]) < LENGTHS[:, None]
+        torch.testing.assert_close(read[inside], network.hidden(IDS, LENGTHS)[inside])
+        assert read.abs().max() <= 1
+
+
+@pytest.mark.parametrize("shortcut", [True, False])
+def test_prediction_multiplies_bytes_with_nearly_the_same_result(shortcut: bool) -> None:
+    network, ids = made(shortcut=shortcut), torch.randint(1, 9, (20, 6))
     lengths = torch.arange(20) % 6 + 1
     for candidates in (None, torch.randint(0, 5, (20, 3))):
         with torch.inference_mode():

@@ -33,7 +33,7 @@ def test_states_are_those_of_the_lstm(sizes: list[int], seed: int) -> None:
     outside = torch.arange(max(sizes)) >= lengths[:, None]
     ids[outside] = 0
     with torch.inference_mode():
-        read = lstm.read(table, ids, lengths)
+        read = lstm.read(table, ids, lengths)  # all words of the table are "distinct words" here
         torch.testing.assert_close(read[~outside], lstm(table[ids], lengths)[~outside], atol=WITHIN, rtol=0)
         assert read.isfinite().all()
         for row, length in enumerate(sizes):  # the same to the number, alone as among others

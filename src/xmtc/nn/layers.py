@@ -99,19 +99,17 @@ class BiLstm(nn.Module):
         right = _by_place(_run(self.right, self.initial[1], _by_place(steps, back)), back)
         return torch.cat([left, right], -1).transpose(0, 1)
 
-    def read(self, table: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
-        """The same of word ids and a table of word vectors, for prediction.
+    def read(self, vectors: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
+        """The same of distinct words' vectors and the place of each word of a document in them, for prediction.
 
-        Each distinct word of the batch goes through the input weights once. The states, which lie between -1 and 1, are
-        multiplied as bytes, and so are the weights: where the processor has instructions for that it is three times as
-        fast as torch's own LSTM, and states are off by some thousandths.
+        Each distinct word of the batch goes through the input weights once. Everything is multiplied as bytes: where
+        the processor has instructions for that it is three times as fast as torch's own LSTM, and states are off by
+        some thousandths.
         """
-        distinct, words = torch.unique(ids, return_inverse=True)
-        vectors, words = table[distinct], words.T.contiguous()  # (words, dimensions), (tokens, documents)
-        back = reversal(lengths, ids.shape[1])
-        places = torch.arange(ids.shape[1])[:, None].expand(ids.shape[::-1]).contiguous()  # (tokens, documents)
-        width = self.left.hidden_size
-        hidden = torch.zeros(*ids.shape, 2 * width)
+        words, width = words.T.contiguous(), self.left.hidden_size  # (tokens, documents)
+        back = reversal(lengths, len(words))
+        places = torch.arange(len(words))[:, None].expand(words.shape).contiguous()
+        hidden = torch.zeros(words.shape[1], len(words), 2 * width)
         read_states(self.left, self.initial[0], vectors, words, places, lengths, hidden, 0)
         read_states(self.right, self.initial[1], vectors, words.gather(0, back), back, lengths, hidden, width)
         return hidden

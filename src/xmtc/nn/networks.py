@@ -22,22 +22,28 @@ LABEL_TABLES = ("head.rows.", "head.own.")  # weights that belong to single labe
 class TextNetwork(nn.Module):
     """Scores of labels (logits) from the words of documents.
 
+    With a `shortcut` a word's state is the mean of the BiLSTM's and one that the word has by itself.
+
     If it is `corrective`, they are added to the log-odds that something else gives the labels, times a learned factor.
     """
 
     def __init__(
-        self, words: WordEmbedding, encoder: BiLstm, head: LabelAttention | MaxPooling, dropout: float, corrective: bool
-    ) -> None:
+        self, words: WordEmbedding, encoder: BiLstm, head: LabelAttention | MaxPooling, dropout: float, shortcut: bool,
+        corrective: bool,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.words, self.encoder, self.head = words, encoder, head
         self.dropout = dropout
+        dimensions, width = words.words.embedding_dim, 2 * encoder.left.hidden_size
+        self.shortcut = nn.Linear(dimensions, width) if shortcut else None
         self.trust = nn.Parameter(torch.ones(())) if corrective else None
         self.unlisted = nn.Parameter(torch.zeros(())) if corrective else None  # log-odds of labels without any
 
     @classmethod
     def made(
         cls, table: NDArray[np.float32], labels: int, *, hidden: int, layers: Sequence[int], word_dropout: float,
-        dropout: float, frozen: bool, own_outputs: bool, bottleneck: int | None, seed: int, corrective: bool = False,
+        dropout: float, frozen: bool, own_outputs: bool, bottleneck: int | None, seed: int, shortcut: bool = False,
+        corrective: bool = False,
     ) -> TextNetwork:  # fmt: skip
         """A new network that begins with these word vectors; with a `bottleneck` it has the maximum over words."""
         with torch.random.fork_rng(devices=[]):
@@ -48,7 +54,7 @@ class TextNetwork(nn.Module):
             else:
                 head = MaxPooling(labels, 2 * hidden, bottleneck)
             words = WordEmbedding(torch.tensor(table), word_dropout, frozen)
-            return cls(words, BiLstm(table.shape[1], hidden), head, dropout, corrective)
+            return cls(words, BiLstm(table.shape[1], hidden), head, dropout, shortcut, corrective)
 
     def forward(
         self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, draws: np.random.Generator | None = None
@@ -66,10 +72,22 @@ class TextNetwork(nn.Module):
         return self.forward(ids, lengths, labels, draws) + given
 
     def hidden(self, ids: Tensor, lengths: Tensor, draws: np.random.Generator | None = None) -> Tensor:
-        """What the BiLSTM makes of the words, (documents, tokens, 2 * hidden)."""
+        """The states of the words, (documents, tokens, 2 * hidden), each number between -1 and 1."""
         if torch.is_inference_mode_enabled():
-            return self.encoder.read(self.words.words.weight, ids, lengths)
-        return dropped(self.encoder(self.words(ids, draws), lengths), self.dropout, draws)
+            distinct, places = torch.unique(ids, return_inverse=True)
+            vectors = self.words(distinct)
+            states = self.encoder.read(vectors, places, lengths)
+            return states if self.shortcut is None else states.add_(self._alone(vectors)[places]).mul_(0.5)
+        vectors = self.words(ids, draws)
+        states = self.encoder(vectors, lengths)
+        if self.shortcut is not None:
+            states = 0.5 * (states + self._alone(vectors))
+        return dropped(states, self.dropout, draws)
+
+    def _alone(self, vectors: Tensor) -> Tensor:
+        """What words are by themselves, whatever stands around them."""
+        assert self.shortcut is not None
+        return torch.tanh(self.shortcut(vectors))
 
     def looks(self, ids: Tensor, lengths: Tensor, label: int) -> Tensor:
         """How much a label looks at each word of one document, (tokens,), adding up to 1.
