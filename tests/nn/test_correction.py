@@ -62,7 +62,9 @@ def test_scores_are_added_to_trusted_log_odds() -> None:
     ids, chances = lists_of(network)
     for row in range(3):
         with torch.inference_mode():
-            scores = network(torch.tensor([TOKENS[row].tolist()]), torch.tensor([len(TOKENS[row])]))[0].numpy()
+            everything = torch.arange(network.head.rows.num_embeddings)[None]  # type: ignore[union-attr, arg-type]
+            words, length = torch.tensor([TOKENS[row].tolist()]), torch.tensor([len(TOKENS[row])])
+            scores = network(words, length, everything)[0].numpy()
         odds = dict(zip(LISTS.labels[row].tolist(), LISTS.odds[row].tolist(), strict=True))
         found = {
             label: sure for label, sure in zip(ids[row].tolist(), chances[row].tolist(), strict=True) if label >= 0

@@ -64,10 +64,14 @@ def some_network(labels: int, seed: int = 1) -> TextNetwork:
     return network
 
 
-def exhaustive(network: TextNetwork, tokens: TokenStore) -> NDArray[np.float32]:
-    """Log-probabilities of all nodes of a level, (documents, nodes), one document after the other."""
-    with torch.no_grad():
-        parts = [logsigmoid(network(*padded(tokens, np.array([at])))) for at in range(len(tokens))]
+def exhaustive(network: TextNetwork, tokens: TokenStore, first: bool) -> NDArray[np.float32]:
+    """Log-probabilities of all nodes of a level, (documents, nodes), one document after the other.
+
+    In prediction, and so here, the first level is multiplied as bytes where further ones are not.
+    """
+    asked = None if first else torch.arange(network.head.rows.num_embeddings)[None]  # type: ignore[union-attr, arg-type]
+    with torch.inference_mode():
+        parts = [logsigmoid(network(*padded(tokens, np.array([at])), asked)) for at in range(len(tokens))]
     found: NDArray[np.float32] = torch.cat(parts).numpy()
     return found
 
@@ -157,7 +161,7 @@ def test_scores_of_children_are_those_of_scoring_everything(two_levels: TwoLevel
     tokens, documents = two_levels.documents.tokens, np.array([7, 3, 11])
     rows, nodes = (np.arange(3), np.zeros(3, np.int64)) if first else (np.array([0, 0, 0, 2]), np.array([3, 2, 0, 1]))
     found = children_scores(network, level, first, tokens, documents, rows, nodes)
-    everything = exhaustive(network, tokens)
+    everything = exhaustive(network, tokens, first)
     children = [level.indices[level.indptr[node] : level.indptr[node + 1]] for node in nodes]
     expected = [everything[documents[row], child] for row, each in zip(rows, children, strict=True) for child in each]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
@@ -188,7 +192,7 @@ def test_a_wide_beam_finds_what_scoring_everything_finds(
     monkeypatch.setattr(levels, "MOST_SCORES", most_scores)
     tokens = two_levels.documents.tokens
     above, found = two_levels.search(beam=4, k=10)
-    upper, lower = exhaustive(two_levels.upper, tokens), exhaustive(two_levels.lower, tokens)
+    upper, lower = exhaustive(two_levels.upper, tokens, True), exhaustive(two_levels.lower, tokens, False)
     parent = {child: node for node in range(4) for child in TREE.children(1, node).tolist()}
     chained = lower + upper[:, [parent[label] for label in range(10)]]
     assert (np.sort(above.nodes) == np.arange(4)).all()

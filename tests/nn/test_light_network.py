@@ -37,7 +37,7 @@ CLUSTERS = LabelTree.of([[[1, 0, 2]], [[5, 0], [3, 1, 6], [2, 4]]])
 
 def learner(folder: Path, tree: LabelTree, beam: int = 2, layers: int = 2) -> LightLearner:
     loaded = load_pretrained(str(folder))
-    encoder = Encoder.of(loaded, EncoderSettings(max_tokens=32, pooling="first"), layers)
+    encoder = Encoder.of(loaded, EncoderSettings(max_tokens=32, pooling="first", precision="single"), layers)
     network = LightNetwork.made(encoder, tree, bottleneck=5, dropout=0.3, seed=3)
     texts = EncoderTexts(loaded.tokenizer.encode(Strings.of(TEXTS), 32))
     documents = LabelledTexts(texts, csr_array(LABELS))
