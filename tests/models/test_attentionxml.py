@@ -124,45 +124,6 @@ def test_the_shortcut_is_an_option() -> None:
     assert named[0] and not named[1]
 
 
-@pytest.mark.parametrize("shape", [{}, TREE], ids=["flat", "tree"])
-def test_the_best_of_several_starts_goes_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shape: dict[str, Any]
-) -> None:
-    from xmtc.nn import task
-
-    seeds: list[int] = []
-
-    def quality(learner: Any, settings: Any, seed: int, checkpoints: Any, name: str) -> float:
-        seeds.append(seed)
-        return [0.3, 0.5, 0.4][int(name[-1])]
-
-    real, began = task.train, []
-
-    def train(learner: Any, settings: Any, seed: int, *others: Any) -> int:
-        began.append(seed)
-        return real(learner, settings, seed, *others)
-
-    monkeypatch.setattr(task, "first_quality", quality)
-    monkeypatch.setattr(task, "train", train)
-    AttentionXml(**short(**shape, starts=3)).fit(small_corpus())
-    assert len(set(seeds)) == 3
-    assert began[0] == seeds[1] and set(began[1:]).isdisjoint(seeds)
-    assert "nDCG@5 of 3 starts: 30.0, 50.0, 40.0; the best goes on" in capsys.readouterr().err
-
-
-def test_one_start_is_the_first_of_several_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xmtc.nn import task
-
-    monkeypatch.setattr(task, "first_quality", lambda *_: 0.5)
-    one, several = (weights_of(AttentionXml(**short(starts=starts)).fit(small_corpus())) for starts in (1, 2))
-    assert all(np.array_equal(one[name], several[name]) for name in one)
-
-
-def test_starts_without_validation_documents_are_one() -> None:
-    settings = changed(training={"epochs": 1, "valid_documents": 0}, starts=3)
-    assert AttentionXml(**settings).fit(small_corpus()).members_
-
-
 def test_own_outputs_are_an_option() -> None:
     with_own, without = (
         weights_of(AttentionXml(**short(own_outputs=own)).fit(small_corpus())) for own in (True, False)
@@ -269,11 +230,9 @@ def test_probabilities_are_products_down_the_path() -> None:
     member, top = model.members_[0], model.predict(corpus[:4], k=6)
     for row in range(4):
         ids, lengths = padded(tokens, np.array([row]))
-        own = []
-        with torch.inference_mode():  # as in prediction, where the first level scores all nodes
-            for depth, (network, level) in enumerate(zip(member.networks, member.tree.levels, strict=True)):
-                asked = torch.arange(level.shape[1])[None] if depth else None
-                own.append(torch.sigmoid(network(ids, lengths, asked))[0].numpy())
+        with torch.inference_mode():  # as in prediction
+            own = [torch.sigmoid(network(ids, lengths, torch.arange(level.shape[1])[None]))[0].numpy()
+                   for network, level in zip(member.networks, member.tree.levels, strict=True)]  # fmt: skip
         expected = {}
         for label in range(6):
             chance, node = 1.0, label

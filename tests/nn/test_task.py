@@ -24,7 +24,7 @@ from xmtc.nn import task
 from xmtc.nn.adam import RowAdam
 from xmtc.nn.layers import chance
 from xmtc.nn.settings import TrainingSettings, TransformerTraining
-from xmtc.nn.task import EpochBatches, first_quality, train
+from xmtc.nn.task import EpochBatches, train
 from xmtc.time_limit import time_limit
 
 NOWHERE = Checkpoints(None, {})
@@ -323,20 +323,6 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert same(trained(again, short(), kept), expected)
     assert not again.batches
     assert kept.get("toy-epoch") is None
-
-
-def test_a_trial_ends_with_the_first_evaluation(tmp_path: Path) -> None:
-    learner = ToyLearner(qualities=[0.25, 0.75])
-    settings = short(evaluate_every=3)
-    assert first_quality(learner, settings, 0, Checkpoints(tmp_path / "pieces", {}), "trial") == 0.25
-    assert len(learner.batches) == 3
-    assert first_quality(ToyLearner(killed_at=0), settings, 0, Checkpoints(tmp_path / "pieces", {}), "trial") == 0.25
-
-
-def test_a_trial_of_fewer_steps_than_an_evaluation_takes() -> None:
-    learner = ToyLearner(qualities=[0.5])
-    assert first_quality(learner, short(epochs=2), 0, Checkpoints(None, {}), "trial") == 0.5
-    assert len(learner.batches) == 2 * 6
 
 
 @pytest.mark.parametrize("threads", [2], indirect=True)
