@@ -39,7 +39,6 @@ from pydantic import Field, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
-from xmtc.corpus.labels import Csr
 from xmtc.errors import ConfigError
 from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed
 from xmtc.labelspace.vectors import label_vectors
@@ -74,10 +73,6 @@ class AttentionXmlConfig(ModelConfig):
     `own_outputs` each label adds output weights of its own to the shared ones, and with a `shortcut` the state of each
     word is the mean of the BiLSTM's and one that the word has by itself; the paper does without both.
 
-    Some networks have bad luck at the beginning and never make up for it. With `starts` so many are begun, with other
-    initial weights and another order of the documents, and the one that is the best of them at the first evaluation
-    goes on; with a tree that is for the first level.
-
     With a `shortlist`, the name of a linear model, the last network corrects the labels that this model lists. Networks
     of levels above are trained for it to begin with, and are not needed afterwards.
     """
@@ -92,7 +87,6 @@ class AttentionXmlConfig(ModelConfig):
     layers: tuple[PositiveInt, ...] = Field((128,), min_length=1)
     own_outputs: bool = True
     shortcut: bool = True
-    starts: PositiveInt = 1
     shortlist: Lister | None = None
     dropout: float = Field(0.5, ge=0, lt=1)
     pooling: Literal["attention", "max"] = "attention"
@@ -262,9 +256,8 @@ class AttentionXml(Model):
         config = self.config
         networks: list[TextNetwork] = []
         targets = [tree.targets(part.targets) for part in (train, valid)]
-        documents = list(zip((train, valid), targets, strict=True))
         if config.words.warm_up:
-            top = [Documents(part.tokens, each[0]) for part, each in documents]
+            top = [Documents(part.tokens, each[0]) for part, each in zip((train, valid), targets, strict=True)]
             table = warmed_up(table, top[0], top[1], config.words.warm_up, derived_seed(config.seed, at))
         found = [Beam.at_root(len(part.tokens)) for part in (train, valid)]  # the nodes that the search has reached
         for depth, level in enumerate(tree.levels):
@@ -274,9 +267,6 @@ class AttentionXml(Model):
             name = f"tree{at}-level{depth}" if tree.depth > 1 else f"model{at}"
             seed = derived_seed(config.seed, at, depth)
             correcting = lists is not None and depth == tree.depth - 1
-            learned, checked = (Documents(part.tokens, each[depth]) for part, each in documents)
-            if not depth and not correcting and config.starts > 1 and checked.targets.nnz:
-                seed = self._best_start(table, level, learned, checked, seed, checkpoints, name)
             network = self._network(table, level.shape[1], seed, correcting)
             if networks:
                 network.begin_from(networks[-1])
@@ -285,7 +275,10 @@ class AttentionXml(Model):
                 learner = CorrectionLearner(network, train, lists[0], valid, lists[1], config.training.batch)
                 network.correct_nothing(learner.share_of_unlisted())
             else:
-                learner = LevelLearner(network, level, depth == 0, learned, followed, checked, found[1])
+                learner = LevelLearner(
+                    network, level, depth == 0, Documents(train.tokens, targets[0][depth]), followed,
+                    Documents(valid.tokens, targets[1][depth]), found[1],
+                )  # fmt: skip
                 network.expect(learner.share_of_positives())
             train_network(learner, config.training.at(depth), seed, checkpoints, name)
             networks.append(network)
@@ -298,27 +291,6 @@ class AttentionXml(Model):
                         for part, above in zip((train, valid), found, strict=True)
                     ]
         return networks
-
-    def _best_start(
-        self, table: NDArray[np.float32], level: Csr, learned: Documents, checked: Documents, seed: int,
-        checkpoints: Checkpoints, name: str,
-    ) -> int:  # fmt: skip
-        """Of several seeds, the one whose network of the first level is the best at its first evaluation."""
-        from xmtc.nn.levels import Beam, LevelLearner
-        from xmtc.nn.task import first_quality
-
-        roots = [Beam.at_root(len(part.tokens)) for part in (learned, checked)]
-        seeds = [seed, *(derived_seed(seed, 31, at) for at in range(1, self.config.starts))]
-        found = []
-        for at, each in enumerate(seeds):
-            network = self._network(table, level.shape[1], each, correcting=False)
-            learner = LevelLearner(network, level, True, learned, roots[0], checked, roots[1])
-            network.expect(learner.share_of_positives())
-            settings = self.config.training.at(0)
-            found.append(first_quality(learner, settings, each, checkpoints, f"{name}-start{at}"))
-        said = ", ".join(f"{100 * quality:.1f}" for quality in found)
-        print(f"attentionxml: {name}: nDCG@5 of {len(found)} starts: {said}; the best goes on", file=sys.stderr)
-        return seeds[int(np.argmax(found))]
 
     def _network(self, table: NDArray[np.float32], labels: int, seed: int, correcting: bool) -> TextNetwork:
         from xmtc.nn.networks import TextNetwork

@@ -36,7 +36,6 @@ Arrays = dict[str, NDArray[Any]]
 LOGGED_EVERY = 10  # steps
 STEPS = "steps to the best weights"  # a name beside those of weights in what a run leaves
 DECAYS = "times the learning rates were lowered"  # another
-QUALITY = "nDCG@5 of the best weights"  # a third
 SMALLEST_PART = 500  # tokens; handing less to another thread takes longer than doing it
 
 
@@ -77,14 +76,12 @@ class EpochBatches:
 
 
 class Task(LightningModule):
-    """Train a learner's network; see `train`. A `trial` ends with the first evaluation."""
+    """Train a learner's network; see `train`."""
 
     def __init__(
-        self, learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str,
-        trial: bool = False,
-    ) -> None:  # fmt: skip
+        self, learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str
+    ) -> None:
         super().__init__()
-        self.trial = trial
         self.automatic_optimization = False
         self.learner, self.settings, self.seed = learner, settings, seed
         self.checkpoints, self.run_name = checkpoints, name
@@ -137,10 +134,7 @@ class Task(LightningModule):
             self._own_memory()
         self._cores = self._resources.enter_context(cores_at_work(1 if several else None))
         if self.trainer.is_global_zero:
-            batches = (int(self.settings.epochs) - self.first_epoch) * self.steps_an_epoch  # type: ignore[arg-type]
-            if self.trial:
-                batches = min(batches, self.settings.evaluate_every * self.settings.accumulate)
-            self._bar = Progress(self.run_name, batches)
+            self._bar = Progress(self.run_name, (int(self.settings.epochs) - self.first_epoch) * self.steps_an_epoch)  # type: ignore[arg-type]
 
     def _own_memory(self) -> None:
         """Copy everything that changes: spawned processes share what they were given."""
@@ -258,8 +252,6 @@ class Task(LightningModule):
                     self._bar.what = f"{self.run_name}, nDCG@5 {100 * quality:.1f}"
             else:
                 self.without_gain += 1
-        if self.trial:
-            self.trainer.should_stop = True
         if self.without_gain > self.settings.patience:
             if self.settings.decay is None or self.decays == self.settings.decays:
                 self.trainer.should_stop = True
@@ -285,8 +277,7 @@ class Task(LightningModule):
         last = self.average.mean if self.average is not None else self.weights
         chosen = self.best if self.best is not None else last
         steps = self.best_at if self.best is not None else self.steps
-        weights = {name: weight.detach().numpy() for name, weight in chosen.items()}
-        return weights | {STEPS: np.array([steps]), QUALITY: np.array([self.best_quality])}
+        return {name: weight.detach().numpy() for name, weight in chosen.items()} | {STEPS: np.array([steps])}
 
     def state(self, epochs_done: int) -> Arrays:
         """Everything that changes during training, as arrays."""
@@ -336,41 +327,23 @@ def train(learner: Learner, settings: TrainingSettings, seed: int, checkpoints: 
 
     Returns after how many steps it had these weights.
     """
-    done = _trained(learner, settings, seed, checkpoints, name)
-    with torch.no_grad():
-        for key, weight in learner.network.named_parameters():
-            if key in done:
-                weight.copy_(torch.tensor(done[key]))
-    return _steps_in(done)
-
-
-def first_quality(
-    learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str
-) -> float:
-    """How good a network is at its first evaluation, as `Learner.quality` says it; minus infinity without documents.
-
-    The network is trained until then, and is of no further use.
-    """
-    return float(_trained(learner, settings, seed, checkpoints, name, trial=True)[QUALITY][0])
-
-
-def _trained(
-    learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str, trial: bool = False
-) -> Arrays:
-    """What a run leaves: the best weights, and facts about them."""
     done = checkpoints.get(name)
     if done is None:
         with ExitStack() as stack:
             if settings.processes > 1 and checkpoints.folder is None:  # they hand over their result in a file
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "pieces"
                 checkpoints = Checkpoints(folder, {}, checkpoints.log_folder)
-            task = Task(learner, settings, seed, checkpoints, name, trial)
+            task = Task(learner, settings, seed, checkpoints, name)
             kept = checkpoints.get(f"{name}-epoch")
             if kept is not None:
                 task.restore(kept)
             _fit(task)
             done = checkpoints.get(name) or task.result()
-    return done
+    with torch.no_grad():
+        for key, weight in learner.network.named_parameters():
+            if key in done:
+                weight.copy_(torch.tensor(done[key]))
+    return _steps_in(done)
 
 
 def _steps_in(piece: Mapping[str, NDArray[Any]]) -> int:
