@@ -49,6 +49,7 @@ def our_settings(job: dict[str, Any], vectors: Path) -> dict[str, Any]:
         "layers": job["layers"],
         "own_outputs": False,  # as LibMultiLabel, and the paper
         "shortcut": False,
+        "match": False,
         "words": {"vectors": str(vectors), "max_tokens": job["max_tokens"]},
         # So few epochs are too few to average weights over.
         "training": {"epochs": job["epochs"], "batch": job["batch"], "valid_documents": 0, "average_from": None},

@@ -63,7 +63,8 @@ def assert_same_weights(one: AttentionXml, two: AttentionXml) -> None:
     "settings",
     [TREE, DEEP, {"pooling": "max"}, {"layers": (16, 8)}, {"words": {"vectors": "learn"}}, {"words": {"frozen": True}},
      {"training": {"average_from": None}}, {"training": {"accumulate": 2, "clip": None}}, {"shortlist": "dismec"},
-     {"shortlist": "parabel", **TREE}, {"shortlist": "bonsai"}, {"shortlist": "knn", **DEEP}],
+     {"shortlist": "parabel", **TREE}, {"shortlist": "bonsai"}, {"shortlist": "knn", **DEEP},
+     {"match": False}, {"match": False, "shortlist": "dismec"}, {"own_outputs": False}],
 )  # fmt: skip
 def test_every_way_learns(settings: dict[str, Any]) -> None:
     corpus = small_corpus()
@@ -118,9 +119,10 @@ def test_warm_up_comes_before_the_first_level(monkeypatch: pytest.MonkeyPatch) -
     assert not np.allclose(cold, warm)
 
 
-def test_the_shortcut_is_an_option() -> None:
-    models = [AttentionXml(**short(shortcut=shortcut)).fit(small_corpus()) for shortcut in (True, False)]
-    named = [{name for name in weights_of(model) if "shortcut" in name} for model in models]
+@pytest.mark.parametrize("option", ["shortcut", "match"])
+def test_what_the_paper_does_not_have_is_an_option(option: str) -> None:
+    models = [AttentionXml(**short(**{option: on})).fit(small_corpus()) for on in (True, False)]
+    named = [{name for name in weights_of(model) if option in name} for model in models]
     assert named[0] and not named[1]
 
 
@@ -230,9 +232,10 @@ def test_probabilities_are_products_down_the_path() -> None:
     member, top = model.members_[0], model.predict(corpus[:4], k=6)
     for row in range(4):
         ids, lengths = padded(tokens, np.array([row]))
-        with torch.inference_mode():  # as in prediction
-            own = [torch.sigmoid(network(ids, lengths, torch.arange(level.shape[1])[None]))[0].numpy()
-                   for network, level in zip(member.networks, member.tree.levels, strict=True)]  # fmt: skip
+        below = [torch.arange(level.shape[1])[None] for level in member.tree.levels[1:]]
+        with torch.inference_mode():  # as in prediction, which scores all nodes of the first level
+            own = [torch.sigmoid(network(ids, lengths, asked))[0].numpy()
+                   for network, asked in zip(member.networks, [None, *below], strict=True)]  # fmt: skip
         expected = {}
         for label in range(6):
             chance, node = 1.0, label

@@ -16,9 +16,13 @@ LENGTHS = torch.tensor([5, 1, 3])
 CANDIDATES = torch.tensor([[6, 0, 3, 1, 5], [2, 2, 4, 2, 0], [1, 2, 3, 4, 5]])
 
 
-def some_attention(layers: Sequence[int] = (3, 2), sparse: bool = False, own: bool = False) -> LabelAttention:
+def some_attention(
+    layers: Sequence[int] = (3, 2), sparse: bool = False, own: bool = False, match: bool = True
+) -> LabelAttention:
     torch.manual_seed(0)
-    attention = LabelAttention(LABELS, WIDTH, layers, sparse, own).double()
+    attention = LabelAttention(LABELS, WIDTH, layers, sparse, own, match).double()
+    if attention.match is not None:
+        nn.init.constant_(attention.match, 0.7)
     if isinstance(attention.own, nn.Embedding):
         nn.init.normal_(attention.own.weight)
     for layer in layers_of(attention):
@@ -53,7 +57,10 @@ def naive_score(attention: LabelAttention, words: Tensor, label: int) -> Tensor:
     for layer in inner:
         value = (layer.weight @ value + layer.bias).clamp(min=0)
     own = attention.own.weight[label] if isinstance(attention.own, nn.Embedding) else 0
-    return ((last.weight + own) @ value + last.bias)[0]
+    score = ((last.weight + own) @ value + last.bias)[0]
+    if attention.match is not None:
+        score = score + attention.match * (words @ rows_of(attention)[label]).exp().mean().log()
+    return score
 
 
 def naive(attention: LabelAttention, hidden: Tensor, candidates: Tensor | None) -> Tensor:
@@ -75,12 +82,13 @@ def gradients(scores: Tensor, attention: LabelAttention, hidden: Tensor) -> list
 @pytest.mark.parametrize("candidates", [None, CANDIDATES], ids=["all labels", "candidates"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("own", [False, True], ids=["shared outputs", "own outputs"])
+@pytest.mark.parametrize("match", [False, True], ids=["the paper's", "match"])
 def test_attention_is_the_papers(
     monkeypatch: pytest.MonkeyPatch, at_once: int, layers: Sequence[int], candidates: Tensor | None, sparse: bool,
-    own: bool,
+    own: bool, match: bool,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(module, "MOST_SCORES", at_once)
-    attention, hidden = some_attention(layers, sparse, own), some_hidden()
+    attention, hidden = some_attention(layers, sparse, own, match), some_hidden()
     found, expected = attention(hidden, LENGTHS, candidates), naive(attention, hidden, candidates)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(gradients(found, attention, hidden), gradients(expected, attention, hidden))

@@ -25,11 +25,11 @@ LISTS = Listed(
 )
 
 
-def made(seed: int = 1) -> TextNetwork:
+def made(seed: int = 1, match: bool = False) -> TextNetwork:
     table = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
     return TextNetwork.made(
         table, LABELS, hidden=3, layers=(4,), word_dropout=0.0, dropout=0.0, frozen=False, own_outputs=True,
-        bottleneck=None, seed=seed, corrective=True,
+        bottleneck=None, seed=seed, match=match, corrective=True,
     )  # fmt: skip
 
 
@@ -43,8 +43,9 @@ def lists_of(network: TextNetwork) -> tuple[NDArray[np.int32], NDArray[np.float3
         return corrected(network, TOKENS, LISTS, cores)
 
 
-def test_it_begins_with_the_lists_as_they_are() -> None:
-    network = made()
+@pytest.mark.parametrize("match", [False, True])
+def test_it_begins_with_the_lists_as_they_are(match: bool) -> None:
+    network = made(match=match)
     network.correct_nothing(0.1)
     ids, chances = lists_of(network)
     assert ids.tolist() == [[4, 1, 3], [5, -1, -1], [2, 6, 0]], "ties go to the lower label"

@@ -87,6 +87,7 @@ class AttentionXmlConfig(ModelConfig):
     layers: tuple[PositiveInt, ...] = Field((128,), min_length=1)
     own_outputs: bool = True
     shortcut: bool = True
+    match: bool = True
     shortlist: Lister | None = None
     dropout: float = Field(0.5, ge=0, lt=1)
     pooling: Literal["attention", "max"] = "attention"
@@ -300,7 +301,7 @@ class AttentionXml(Model):
             table, labels, hidden=config.hidden, layers=config.layers, word_dropout=config.words.dropout,
             dropout=config.dropout, frozen=config.words.frozen, own_outputs=config.own_outputs,
             bottleneck=config.bottleneck if config.pooling == "max" else None, seed=seed, shortcut=config.shortcut,
-            corrective=correcting,
+            match=config.match, corrective=correcting,
         )  # fmt: skip
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:

@@ -43,14 +43,14 @@ class TextNetwork(nn.Module):
     def made(
         cls, table: NDArray[np.float32], labels: int, *, hidden: int, layers: Sequence[int], word_dropout: float,
         dropout: float, frozen: bool, own_outputs: bool, bottleneck: int | None, seed: int, shortcut: bool = False,
-        corrective: bool = False,
+        match: bool = False, corrective: bool = False,
     ) -> TextNetwork:  # fmt: skip
         """A new network that begins with these word vectors; with a `bottleneck` it has the maximum over words."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             head: LabelAttention | MaxPooling
             if bottleneck is None:
-                head = LabelAttention(labels, 2 * hidden, layers, sparse=True, own_outputs=own_outputs)
+                head = LabelAttention(labels, 2 * hidden, layers, sparse=True, own_outputs=own_outputs, match=match)
             else:
                 head = MaxPooling(labels, 2 * hidden, bottleneck)
             words = WordEmbedding(torch.tensor(table), word_dropout, frozen)
@@ -111,6 +111,8 @@ class TextNetwork(nn.Module):
         with torch.no_grad():
             self.head.output.weight.zero_()
             self.head.output.bias.zero_()
+            if self.head.match is not None and isinstance(self.head.rows, nn.Embedding):
+                self.head.rows.weight.zero_()  # with rows of zeros nothing matches better than anything else
             self.unlisted.fill_(float(np.log(share / (1 - share))))
 
     def to_arrays(self, label_table: str = "float32") -> dict[str, NDArray[Any]]:
