@@ -15,10 +15,11 @@ where most labels have a handful of documents, words count that no network has s
 Where it differs: the first shared layer is applied before the weighted mean (the same function, cheaper); words without
 a given vector can get one that is learned on the documents; an output bias that fits the share of right labels; each
 label has output weights of its own beside the shared ones (it learns in fewer epochs; `own_outputs=false` is the
-paper's); the state of a word also says what the word is by itself (without that a network may get stuck with states
-that tell the kind of a text and little else; `shortcut=false` is the paper's); the tree is chosen from the number of
-labels unless it is given; `pooling="max"` is the paper's BiLSTM ablation; labels without documents are left out; in
-prediction states and weights are multiplied as bytes.
+paper's); a label's score also says how well its row fits the words (a mean of states does not tell, and some seeds never
+learn it from there; `match=false` is the paper's); the state of a word also says what the word is by itself
+(`shortcut=false` is the paper's); the tree is chosen from the number of labels unless it is given; `pooling="max"` is
+the paper's BiLSTM ablation; labels without documents are left out; in prediction states and weights are multiplied as
+bytes.
 
 Cost: training a document takes tokens x hidden x (dimensions + hidden) for the BiLSTM of each level, and tokens x
 (3 x hidden) x labels (or candidates) for the attention, whatever the number of labels in all; memory grows with words
@@ -70,8 +71,9 @@ class AttentionXmlConfig(ModelConfig):
 
     A tree has `levels` levels of nodes (H in the paper) with `arity` children each (K) and at most `max_leaf` labels
     under a lowest node (M); of each level `candidates` nodes are followed (C). What is null is chosen. With
-    `own_outputs` each label adds output weights of its own to the shared ones, and with a `shortcut` the state of each
-    word is the mean of the BiLSTM's and one that the word has by itself; the paper does without both.
+    `own_outputs` each label adds output weights of its own to the shared ones, with a `match` its score also says how
+    well its row fits the words, and with a `shortcut` the state of each word is the mean of the BiLSTM's and one that
+    the word has by itself; the paper does without the three.
 
     With a `shortlist`, the name of a linear model, the last network corrects the labels that this model lists. Networks
     of levels above are trained for it to begin with, and are not needed afterwards.

@@ -96,7 +96,8 @@ class LabelAttention(nn.Module):
     ) -> Tensor:  # fmt: skip
         rows = _rows_of(self.rows, candidates, start, end)
         found = times(rows) if candidates is None else hidden @ rows.transpose(1, 2)  # (documents, tokens, labels)
-        mean, match = Attended.apply(found.masked_fill_(blocked, -torch.inf), projected)
+        blanked = found.masked_fill_(blocked, -torch.inf)
+        mean, match = Attended.apply(blanked, projected)  # type: ignore[no-untyped-call]
         seen = torch.relu_(mean + self.first.bias)
         last: Tensor = self.further(seen)  # (documents, labels, last layer)
         scores: Tensor = self.output(last).squeeze(-1)
