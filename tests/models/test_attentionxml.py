@@ -82,24 +82,25 @@ def test_frozen_word_vectors_stay(tmp_path: Path) -> None:
     assert np.abs(tables[0] - tables[1]).max() > 0
 
 
-def test_each_level_begins_with_the_one_above(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[tuple[int, bool]] = []
+@pytest.mark.parametrize("match", [True, False])
+def test_each_level_begins_with_the_one_above(match: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a match also a label's rows with those of its parent; in the paper they are new."""
+    begun: list[bool] = []
     from xmtc.nn import networks
 
     real = networks.TextNetwork.begin_from
 
-    def begin(self: networks.TextNetwork, above: networks.TextNetwork) -> None:
-        of_labels = {name: array.copy() for name, array in self.to_arrays().items() if name in LABEL_TABLES}
-        real(self, above)
+    def begin(self: networks.TextNetwork, above: networks.TextNetwork, parents: Any) -> None:
+        new = {name: array.copy() for name, array in self.to_arrays().items() if name in LABEL_TABLES}
+        real(self, above, parents)
         mine, theirs = self.to_arrays(), above.to_arrays()
-        shared = [name for name in mine if name not in LABEL_TABLES]
-        begun.append((len(shared), all(np.array_equal(mine[name], theirs[name]) for name in shared)))
-        for name, before in of_labels.items():
-            np.testing.assert_array_equal(mine[name], before)
+        for name, before in new.items():
+            np.testing.assert_array_equal(mine[name], theirs[name][parents] if match else before)
+        begun.append(all(np.array_equal(mine[name], theirs[name]) for name in mine if name not in LABEL_TABLES))
 
     monkeypatch.setattr(networks.TextNetwork, "begin_from", begin)
-    AttentionXml(**short(**DEEP)).fit(small_corpus())
-    assert [same for _, same in begun] == [True, True]
+    AttentionXml(**short(**DEEP, match=match)).fit(small_corpus())
+    assert begun == [True, True]
 
 
 def test_warm_up_comes_before_the_first_level(monkeypatch: pytest.MonkeyPatch) -> None:

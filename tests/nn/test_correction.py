@@ -46,7 +46,7 @@ def lists_of(network: TextNetwork) -> tuple[NDArray[np.int32], NDArray[np.float3
 @pytest.mark.parametrize("match", [False, True])
 def test_it_begins_with_the_lists_as_they_are(match: bool) -> None:
     network = made(match=match)
-    network.correct_nothing(0.1)
+    network.expect_unlisted(0.1)
     ids, chances = lists_of(network)
     assert ids.tolist() == [[4, 1, 3], [5, -1, -1], [2, 6, 0]], "ties go to the lower label"
     expected = [[1.0, 0.5, -2.0], [0.3], [0.2, 0.2, -1.0]]
@@ -58,14 +58,15 @@ def test_it_begins_with_the_lists_as_they_are(match: bool) -> None:
 def test_scores_are_added_to_trusted_log_odds() -> None:
     network = made()
     with torch.no_grad():
-        assert network.trust is not None
+        assert network.trust is not None and network.gain is not None
         network.trust.fill_(0.7)
+        network.gain.fill_(0.6)
     ids, chances = lists_of(network)
     for row in range(3):
         with torch.inference_mode():
             everything = torch.arange(network.head.rows.num_embeddings)[None]  # type: ignore[union-attr, arg-type]
             words, length = torch.tensor([TOKENS[row].tolist()]), torch.tensor([len(TOKENS[row])])
-            scores = network(words, length, everything)[0].numpy()
+            scores = 0.6 * network(words, length, everything)[0].numpy()
         odds = dict(zip(LISTS.labels[row].tolist(), LISTS.odds[row].tolist(), strict=True))
         found = {
             label: sure for label, sure in zip(ids[row].tolist(), chances[row].tolist(), strict=True) if label >= 0
@@ -94,6 +95,8 @@ def test_what_it_is_asked() -> None:
 
 def test_loss_is_the_mean_over_what_is_asked() -> None:
     network = made()
+    assert network.gain is not None
+    torch.nn.init.constant_(network.gain, 0.6)
     one, rows = learner(network), np.array([0, 2])
     labels, odds, right, asked = one.questions(rows)
     losses = []
@@ -103,13 +106,13 @@ def test_loss_is_the_mean_over_what_is_asked() -> None:
         assert network.unlisted is not None
         for label, odd, is_right, is_asked in zip(labels[row], odds[row], right[row], asked[row], strict=True):
             if is_asked:
-                z = scores[label] + (float(network.unlisted.detach()) if np.isnan(odd) else float(odd))
+                z = 0.6 * scores[label] + (float(network.unlisted.detach()) if np.isnan(odd) else float(odd))
                 losses.append(np.log1p(np.exp(-z)) if is_right else np.log1p(np.exp(z)))
     loss = one.loss(rows, chance(0))
     assert float(loss.detach()) == pytest.approx(np.mean(losses), rel=1e-5)
     loss.backward()  # type: ignore[no-untyped-call]
     for name, weight in network.named_parameters():
-        if name in ("trust", "unlisted"):
+        if name in ("trust", "gain", "unlisted"):
             assert weight.grad is not None and bool(weight.grad.isfinite()) and float(weight.grad) != 0
 
 
@@ -123,7 +126,7 @@ def test_share_of_unlisted_labels() -> None:
 def test_it_learns_to_correct() -> None:
     network = made()
     one = learner(network)
-    network.correct_nothing(one.share_of_unlisted())
+    network.expect_unlisted(one.share_of_unlisted())
     before = float(one.loss(np.arange(3), chance(0)).detach())
     tables = ("rows", "own", "words")  # their gradients are sparse, which this optimiser does not take
     dense = [weight for name, weight in network.named_parameters() if not any(part in name for part in tables)]

@@ -66,6 +66,13 @@ def test_a_level_begins_with_all_but_the_labels_of_the_one_above() -> None:
     assert above.state_dict()["encoder.left.weight_ih_l0"].any(), "the level above was changed"
 
 
+def test_a_label_may_begin_with_the_weights_of_its_parent() -> None:
+    above, below = made(match=True), made(labels=8, seed=2, match=True)
+    parents = np.array([5, 0, 1, 4, 0, 3, 2, 5])
+    below.begin_from(above, parents)
+    torch.testing.assert_close(below(IDS, LENGTHS), above(IDS, LENGTHS)[:, parents])
+
+
 def test_a_shortcut_is_half_of_a_words_state() -> None:
     network = made(shortcut=True)
     assert network.shortcut is not None

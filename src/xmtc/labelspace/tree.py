@@ -75,6 +75,17 @@ class LabelTree:
         level = self.levels[depth]
         return level.indices[level.indptr[node] : level.indptr[node + 1]]
 
+    def parents(self, depth: int) -> NDArray[np.int64]:
+        """The node above each child of a level; 0 is the root on the first one.
+
+        >>> LabelTree.of([[[0, 1]], [[2, 0], [1]]]).parents(1).tolist()
+        [0, 1, 0]
+        """
+        level = self.levels[depth]
+        above = np.empty(level.shape[1], np.int64)
+        above[level.indices] = np.repeat(np.arange(level.shape[0]), np.diff(level.indptr))
+        return above
+
     def targets(self, label_targets: Csr) -> list[Csr]:
         """For each level documents x its children, 1 where a document has a label below; the last are the labels."""
         found = [label_targets]

@@ -15,11 +15,11 @@ where most labels have a handful of documents, words count that no network has s
 Where it differs: the first shared layer is applied before the weighted mean (the same function, cheaper); words without
 a given vector can get one that is learned on the documents; an output bias that fits the share of right labels; each
 label has output weights of its own beside the shared ones (it learns in fewer epochs; `own_outputs=false` is the
-paper's); a label's score also says how well its row fits the words (a mean of states does not tell, and some seeds never
-learn it from there; `match=false` is the paper's); the state of a word also says what the word is by itself
-(`shortcut=false` is the paper's); the tree is chosen from the number of labels unless it is given; `pooling="max"` is
-the paper's BiLSTM ablation; labels without documents are left out; in prediction states and weights are multiplied as
-bytes.
+paper's); a label's score also says how well its row fits the words, and its row begins with that of its parent (a mean
+of states does not tell how well, and some seeds never learn it from there; `match=false` is the paper's); the state of
+a word also says what the word is by itself (`shortcut=false` is the paper's); the tree is chosen from the number of
+labels unless it is given; `pooling="max"` is the paper's BiLSTM ablation; labels without documents are left out; in
+prediction states and weights are multiplied as bytes.
 
 Cost: training a document takes tokens x hidden x (dimensions + hidden) for the BiLSTM of each level, and tokens x
 (3 x hidden) x labels (or candidates) for the attention, whatever the number of labels in all; memory grows with words
@@ -272,11 +272,11 @@ class AttentionXml(Model):
             correcting = lists is not None and depth == tree.depth - 1
             network = self._network(table, level.shape[1], seed, correcting)
             if networks:
-                network.begin_from(networks[-1])
+                network.begin_from(networks[-1], tree.parents(depth) if config.match else None)
             learner: LevelLearner | CorrectionLearner
             if lists is not None and correcting:
                 learner = CorrectionLearner(network, train, lists[0], valid, lists[1], config.training.batch)
-                network.correct_nothing(learner.share_of_unlisted())
+                network.expect_unlisted(learner.share_of_unlisted())
             else:
                 learner = LevelLearner(
                     network, level, depth == 0, Documents(train.tokens, targets[0][depth]), followed,

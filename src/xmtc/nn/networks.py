@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from xmtc.nn.attention import LabelAttention
+from xmtc.nn.batches import Ints
 from xmtc.nn.layers import BiLstm, WordEmbedding, as_tensor, dropped
 from xmtc.nn.packing import PackedRows, packed
 from xmtc.nn.pooling import MaxPooling
@@ -24,7 +25,8 @@ class TextNetwork(nn.Module):
 
     With a `shortcut` a word's state is the mean of the BiLSTM's and one that the word has by itself.
 
-    If it is `corrective`, they are added to the log-odds that something else gives the labels, times a learned factor.
+    If it is `corrective`, they are added to the log-odds that something else gives the labels, both times a factor that
+    is learned: 1 for the log-odds and 0 for the network at the beginning, so that nothing is corrected.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class TextNetwork(nn.Module):
         dimensions, width = words.words.embedding_dim, 2 * encoder.left.hidden_size
         self.shortcut = nn.Linear(dimensions, width) if shortcut else None
         self.trust = nn.Parameter(torch.ones(())) if corrective else None
+        self.gain = nn.Parameter(torch.zeros(())) if corrective else None
         self.unlisted = nn.Parameter(torch.zeros(())) if corrective else None  # log-odds of labels without any
 
     @classmethod
@@ -67,9 +70,9 @@ class TextNetwork(nn.Module):
         self, ids: Tensor, lengths: Tensor, labels: Tensor, odds: Tensor, draws: np.random.Generator | None = None
     ) -> Tensor:
         """Log-odds of labels, (documents, labels), from those that they have already, NaN for none."""
-        assert self.trust is not None and self.unlisted is not None
+        assert self.trust is not None and self.gain is not None and self.unlisted is not None
         given = torch.where(odds.isnan(), self.unlisted, self.trust * odds.nan_to_num())
-        return self.forward(ids, lengths, labels, draws) + given
+        return self.gain * self.forward(ids, lengths, labels, draws) + given
 
     def hidden(self, ids: Tensor, lengths: Tensor, draws: np.random.Generator | None = None) -> Tensor:
         """The states of the words, (documents, tokens, 2 * hidden), each number between -1 and 1."""
@@ -96,24 +99,26 @@ class TextNetwork(nn.Module):
         """
         return self.head.looks(self.hidden(ids, lengths), lengths, label)
 
-    def begin_from(self, above: TextNetwork) -> None:
-        """Take over all weights of the network of the level above, but for those that belong to single labels."""
-        kept = {name: weight for name, weight in above.state_dict().items() if not name.startswith(LABEL_TABLES)}
-        self.load_state_dict(kept, strict=False)
+    def begin_from(self, above: TextNetwork, parents: Ints | None = None) -> None:
+        """Take over all weights of the network of the level above, but for those that belong to single labels.
+
+        With `parents`, each label has those of its parent there.
+        """
+        kept = above.state_dict()
+        of_labels = {name for name in kept if name.startswith(LABEL_TABLES)}
+        taken = {name: weight for name, weight in kept.items() if name not in of_labels}
+        if parents is not None:
+            taken |= {name: kept[name][torch.from_numpy(parents)] for name in of_labels}
+        self.load_state_dict(taken, strict=False)
 
     def expect(self, share: float) -> None:
         """Start with scores that fit if this share of labels is right."""
         self.head.expect(share)
 
-    def correct_nothing(self, share: float) -> None:
-        """Start with the log-odds as they are; of labels without any, this share is right."""
-        assert self.unlisted is not None and isinstance(self.head, LabelAttention)
-        with torch.no_grad():
-            self.head.output.weight.zero_()
-            self.head.output.bias.zero_()
-            if self.head.match is not None and isinstance(self.head.rows, nn.Embedding):
-                self.head.rows.weight.zero_()  # with rows of zeros nothing matches better than anything else
-            self.unlisted.fill_(float(np.log(share / (1 - share))))
+    def expect_unlisted(self, share: float) -> None:
+        """Of labels without log-odds, this share is right."""
+        assert self.unlisted is not None
+        nn.init.constant_(self.unlisted, float(np.log(share / (1 - share))))
 
     def to_arrays(self, label_table: str = "float32") -> dict[str, NDArray[Any]]:
         """All weights by name, for storage; the labels' rows as "float32", "float16" or "int8"."""

@@ -86,7 +86,7 @@ class TrainingSettings(BaseModel):
     batch: PositiveInt = 16
     accumulate: PositiveInt = 1
     learning_rate: PositiveFloat = 2e-3
-    row_learning_rate: PositiveFloat | None = None
+    row_learning_rate: PositiveFloat | Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] | None = None
     average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 3
     clip: PositiveFloat | None = 5.0
     evaluate_every: PositiveInt = 250
@@ -99,16 +99,20 @@ class TrainingSettings(BaseModel):
     def at(self, level: int) -> TrainingSettings:
         """The settings of one level of a tree.
 
-        >>> TrainingSettings(epochs=(9, 3)).at(5).epochs
-        3
+        >>> last = TrainingSettings(epochs=(9, 3), row_learning_rate=(0.01, 0.002)).at(5)
+        >>> last.epochs, last.row_learning_rate
+        (3, 0.002)
         """
-        each = {key: getattr(self, key) for key in ("epochs", "average_from")}
+        each = {key: getattr(self, key) for key in ("epochs", "row_learning_rate", "average_from")}
         chosen = {key: value[min(level, len(value) - 1)] for key, value in each.items() if isinstance(value, tuple)}
         return self.model_copy(update=chosen)
 
     def rate_of(self, name: str, of_rows: bool) -> float:
         """The learning rate of a weight, by its name in the network and whether a batch may touch few of its rows."""
-        return self.row_learning_rate or self.learning_rate if of_rows else self.learning_rate
+        if not of_rows or self.row_learning_rate is None:
+            return self.learning_rate
+        assert not isinstance(self.row_learning_rate, tuple), "settings of one level have one rate"
+        return self.row_learning_rate
 
     def share_at(self, step: int, steps: int) -> float:
         """The share of the learning rates with which a step of so many is made; here they stay as they are."""
