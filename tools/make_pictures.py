@@ -53,7 +53,6 @@ PACKAGE = "streamripper"
 READERS = ("role::program", "interface::commandline", "works-with::audio")
 SMALL: dict[str, Any] = {
     "hidden": 32,
-    "own_outputs": False,  # as in the paper
     "layers": [32],
     "words": {"vectors": "learn", "dimensions": 50, "max_tokens": 80},
     "training": {"batch": 16, "learning_rate": 0.005, "epochs": 5, "average_from": 2, "evaluate_every": 100},

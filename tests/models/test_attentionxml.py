@@ -103,6 +103,16 @@ def test_each_level_begins_with_the_one_above(match: bool, monkeypatch: pytest.M
     assert begun == [True, True]
 
 
+def test_each_level_has_its_rate_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from xmtc.nn import task
+
+    rates: list[list[float]] = []
+    monkeypatch.setattr(task, "_fit", lambda made: rates.append(sorted(made.rates)))
+    settings = changed(training={"epochs": 1, "learning_rate": 0.1, "row_learning_rate": [0.3, 0.2]}, **DEEP)
+    AttentionXml(**settings).fit(small_corpus())
+    assert rates == [[0.1, 0.3], [0.1, 0.2], [0.1, 0.2]]
+
+
 def test_warm_up_comes_before_the_first_level(monkeypatch: pytest.MonkeyPatch) -> None:
     from xmtc.nn import warm_up
 

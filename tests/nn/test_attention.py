@@ -83,7 +83,7 @@ def gradients(scores: Tensor, attention: LabelAttention, hidden: Tensor) -> list
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("own", [False, True], ids=["shared outputs", "own outputs"])
 @pytest.mark.parametrize("match", [False, True], ids=["the paper's", "match"])
-def test_attention_is_the_papers(
+def test_attention_word_by_word(
     monkeypatch: pytest.MonkeyPatch, at_once: int, layers: Sequence[int], candidates: Tensor | None, sparse: bool,
     own: bool, match: bool,
 ) -> None:  # fmt: skip

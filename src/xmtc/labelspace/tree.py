@@ -75,8 +75,8 @@ class LabelTree:
         level = self.levels[depth]
         return level.indices[level.indptr[node] : level.indptr[node + 1]]
 
-    def parents(self, depth: int) -> NDArray[np.int64]:
-        """The node above each child of a level; 0 is the root on the first one.
+    def parents(self, depth: int) -> Ints:
+        """The node above each of a level's children (its columns); on the first level that is the root, 0.
 
         >>> LabelTree.of([[[0, 1]], [[2, 0], [1]]]).parents(1).tolist()
         [0, 1, 0]

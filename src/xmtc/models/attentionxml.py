@@ -15,8 +15,8 @@ where most labels have a handful of documents, words count that no network has s
 Where it differs: the first shared layer is applied before the weighted mean (the same function, cheaper); words without
 a given vector can get one that is learned on the documents; an output bias that fits the share of right labels; each
 label has output weights of its own beside the shared ones (it learns in fewer epochs; `own_outputs=false` is the
-paper's); a label's score also says how well its row fits the words, and its row begins with that of its parent (a mean
-of states does not tell how well, and some seeds never learn it from there; `match=false` is the paper's); the state of
+paper's); a label's score also says how well its row fits the words, and it begins with its parent's rows (a mean of
+states does not tell how well, and some seeds never learn it from there; `match=false` is the paper's); the state of
 a word also says what the word is by itself (`shortcut=false` is the paper's); the tree is chosen from the number of
 labels unless it is given; `pooling="max"` is the paper's BiLSTM ablation; labels without documents are left out; in
 prediction states and weights are multiplied as bytes.
@@ -264,12 +264,12 @@ class AttentionXml(Model):
             table = warmed_up(table, top[0], top[1], config.words.warm_up, derived_seed(config.seed, at))
         found = [Beam.at_root(len(part.tokens)) for part in (train, valid)]  # the nodes that the search has reached
         for depth, level in enumerate(tree.levels):
+            correcting = lists is not None and depth == tree.depth - 1
             followed = found[0]
-            if depth and not (lists is not None and depth == tree.depth - 1):
+            if depth and not correcting:
                 followed = found[0].with_positives(targets[0][depth - 1], beam)
             name = f"tree{at}-level{depth}" if tree.depth > 1 else f"model{at}"
             seed = derived_seed(config.seed, at, depth)
-            correcting = lists is not None and depth == tree.depth - 1
             network = self._network(table, level.shape[1], seed, correcting)
             if networks:
                 network.begin_from(networks[-1], tree.parents(depth) if config.match else None)

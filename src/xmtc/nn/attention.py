@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
@@ -96,19 +97,19 @@ class LabelAttention(nn.Module):
     ) -> Tensor:  # fmt: skip
         rows = _rows_of(self.rows, candidates, start, end)
         found = times(rows) if candidates is None else hidden @ rows.transpose(1, 2)  # (documents, tokens, labels)
-        blanked = found.masked_fill_(blocked, -torch.inf)
-        mean, match = Attended.apply(blanked, projected)  # type: ignore[no-untyped-call]
+        found.masked_fill_(blocked, -torch.inf)
+        mean, log_sum = _Attended.apply(found, projected)  # type: ignore[no-untyped-call]
         seen = torch.relu_(mean + self.first.bias)
         last: Tensor = self.further(seen)  # (documents, labels, last layer)
         scores: Tensor = self.output(last).squeeze(-1)
         if self.match is not None:
-            scores = scores + self.match * (match - (~blocked).sum(1).log())
+            scores = scores + self.match * (log_sum - (~blocked).sum(1).log())
         if self.own is not None:
             scores = scores + (last * _rows_of(self.own, candidates, start, end)).sum(-1)
         return scores
 
 
-class Attended(torch.autograd.Function):
+class _Attended(torch.autograd.Function):
     """The mean of words' values by a softmax over the words, and the logarithm of the sum that the softmax divides by.
 
     (documents, tokens, labels) and (documents, tokens, width) -> (documents, labels, width), (documents, labels).
@@ -118,21 +119,22 @@ class Attended(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(context: Any, found: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, found: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """(means, logarithms of sums)."""
         top = found.amax(1, keepdim=True)
         looks = (found - top).exp_()
         total = looks.sum(1, keepdim=True)
         looks.div_(total)
         mean = torch.matmul(looks.transpose(1, 2), values)
-        context.save_for_backward(looks, values, mean)
+        ctx.save_for_backward(looks, values, mean)
         return mean, (top + total.log()).squeeze(1)
 
     @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of what was found and of the values."""
         of_mean, of_sum = gradients
-        looks, values, mean = context.saved_tensors
+        looks, values, mean = ctx.saved_tensors
         of_found = torch.matmul(values, of_mean.transpose(1, 2))  # (documents, tokens, labels)
         of_found.add_((of_sum - (mean * of_mean).sum(-1))[:, None]).mul_(looks)
         return of_found, torch.matmul(looks, of_mean)

@@ -25,8 +25,8 @@ class TextNetwork(nn.Module):
 
     With a `shortcut` a word's state is the mean of the BiLSTM's and one that the word has by itself.
 
-    If it is `corrective`, they are added to the log-odds that something else gives the labels, both times a factor that
-    is learned: 1 for the log-odds and 0 for the network at the beginning, so that nothing is corrected.
+    If it is `corrective`, the scores are added to the log-odds that something else gives the labels, both times a
+    factor that is learned: 1 for the log-odds and 0 for the scores at the beginning, so that nothing is corrected.
     """
 
     def __init__(
@@ -104,11 +104,12 @@ class TextNetwork(nn.Module):
 
         With `parents`, each label has those of its parent there.
         """
-        kept = above.state_dict()
-        of_labels = {name for name in kept if name.startswith(LABEL_TABLES)}
-        taken = {name: weight for name, weight in kept.items() if name not in of_labels}
-        if parents is not None:
-            taken |= {name: kept[name][torch.from_numpy(parents)] for name in of_labels}
+        taken = {}
+        for name, weight in above.state_dict().items():
+            if not name.startswith(LABEL_TABLES):
+                taken[name] = weight
+            elif parents is not None:
+                taken[name] = weight[torch.from_numpy(parents)]
         self.load_state_dict(taken, strict=False)
 
     def expect(self, share: float) -> None:
