@@ -246,8 +246,7 @@ class Task(LightningModule):
             self._write({"nDCG@5 of validation documents": quality})
             if quality > self.best_quality:
                 self.best_quality, self.without_gain, self.best_at = quality, 0, self.steps
-                # Cloned: on a CPU anything less would go on changing with the training.
-                self.best = {name: weight.detach().clone() for name, weight in self.weights.items()}
+                self._keep()
                 if self._bar is not None:
                     self._bar.what = f"{self.run_name}, nDCG@5 {100 * quality:.1f}"
             else:
@@ -258,6 +257,17 @@ class Task(LightningModule):
             else:
                 self.without_gain = 0
                 self.decays += 1
+
+    def _keep(self) -> None:
+        """Copy the weights: on a CPU anything less would go on changing with the training.
+
+        The memory of the last copy is used again. New memory would be slow, and for a moment there would be both.
+        """
+        if self.best is None:
+            self.best = {name: weight.detach().clone() for name, weight in self.weights.items()}
+        else:
+            for name, weight in self.weights.items():
+                self.best[name].copy_(weight.detach())
 
     def on_train_epoch_end(self) -> None:
         """Keep everything that is needed to go on from here."""
