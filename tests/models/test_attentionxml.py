@@ -225,6 +225,18 @@ def test_trees_that_cannot_be(settings: dict[str, Any], message: str) -> None:
         AttentionXml(**changed(**settings)).fit(small_corpus())
 
 
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [({"epochs": [3, -1]}, "training.epochs.1=-1: Input should be greater than 0"),
+     ({"epochs": 0}, "training.epochs=0: Input should be greater than 0"),
+     ({"epochs": "many"}, "training.epochs='many': Input should be a valid integer"),
+     ({"row_learning_rate": []}, r"training.row_learning_rate=\[\]: Tuple should have at least 1 item")],
+)  # fmt: skip
+def test_what_may_be_a_number_or_a_list_says_what_is_wrong(training: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"attentionxml: {message}"):
+        AttentionXml(training=training)
+
+
 def test_more_candidates_than_nodes() -> None:
     corpus = small_corpus()
     model = AttentionXml(**changed(**{**TREE, "candidates": 50})).fit(corpus)

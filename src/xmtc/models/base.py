@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -140,10 +140,12 @@ class Model(ABC):
         try:
             return cls.Config(**hyper_parameters)
         except ValidationError as error:
-            first = error.errors()[0]
+            found = error.errors()
+            # A setting that may be a number or a list has an error for each; what has the right type tells more.
+            first = next((each for each in found if not each["type"].endswith(("_type", "_parsing"))), found[0])
             message = first["msg"].removeprefix("Value error, ")
             if first["loc"]:  # else it is about several settings, and names them
-                message = f"{'.'.join(map(str, first['loc']))}={first['input']!r}: {message}"
+                message = f"{_path(first['loc'], hyper_parameters)}={first['input']!r}: {message}"
             raise ConfigError(f"{cls.name}: {message}") from error
 
     def fit(
@@ -362,3 +364,17 @@ class Model(ABC):
                 f"training {self.name} on {corpus.name} needs about {needed / 2**30:.1f} GiB of memory and "
                 f"{available / 2**30:.1f} GiB are free; use a smaller corpus, fewer terms or a larger machine"
             )
+
+
+def _path(steps: Sequence[int | str], settings: Any) -> str:
+    """Where a setting is, as a user writes it; pydantic also names which of several types it tried.
+
+    >>> _path(("training", "epochs", "tuple[int, ...]", 1), {"training": {"epochs": [3, 0]}})
+    'training.epochs.1'
+    """
+    path = []
+    for step in steps:
+        if isinstance(settings, Mapping) or isinstance(step, int):
+            path.append(str(step))
+            settings = settings.get(step) if isinstance(settings, Mapping) else None
+    return ".".join(path)
