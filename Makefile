@@ -42,15 +42,15 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	@echo "==> our models beside other programs, on the corpora in $(DATA)"
-	@$(BIN)/python benchmarks/programs.py --data $(DATA)
+	@$(BIN)/python -m benchmarks.peers.programs --data $(DATA)
 	@$(BIN)/python tools/make_docs.py
 
 bench-speed: $(STAMP)
 	@echo "==> speed beside others, on the corpora in $(DATA)"
-	@$(BIN)/python benchmarks/tfidf.py --data $(DATA)
-	@$(BIN)/python benchmarks/reading.py --data $(DATA)
-	@$(BIN)/python benchmarks/metrics.py
-	@$(BIN)/python benchmarks/knn.py --data $(DATA)
+	@$(BIN)/python -m benchmarks.speed.tfidf --data $(DATA)
+	@$(BIN)/python -m benchmarks.speed.reading --data $(DATA)
+	@$(BIN)/python -m benchmarks.speed.metrics
+	@$(BIN)/python -m benchmarks.speed.knn --data $(DATA)
 
 docs: $(STAMP)
 	@echo "==> docs: the tables that the code makes"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.formats import read
+from xmtc.corpus.io import read
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

@@ -266,7 +266,7 @@ def test_examples_run(
 def test_the_example_model_passes_the_contract(tmp_path: Path) -> None:
     """The whole suite, in a process in which (and in whose children) the catalogue has the example's line."""
     (tmp_path / "sitecustomize.py").write_text(
-        "from xmtc.models.catalogue import CATALOGUE\nCATALOGUE['centroid'] = 'centroid_model:Centroid'\n"
+        "from xmtc.models.registry import CATALOGUE\nCATALOGUE['centroid'] = 'centroid_model:Centroid'\n"
     )
     path = os.pathsep.join([str(tmp_path), str(ROOT / "examples")])
     run = subprocess.run(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from xmtc.cli.recipes import put_value, read_sweep
-from xmtc.models.catalogue import CATALOGUE, make
+from xmtc.models.registry import CATALOGUE, make
+from xmtc.recipes import put_value, read_sweep
 
 FOLDER = Path(__file__).parent.parent / "recipes"
 RECIPES = sorted(FOLDER.rglob("*.yaml"))

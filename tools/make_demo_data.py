@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from xmtc.corpus import jsonl
+from xmtc.corpus.builder import ReadOptions
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.files import Source
-from xmtc.corpus.options import ReadOptions
+from xmtc.corpus.formats import jsonl
+from xmtc.corpus.sources import Source
 from xmtc.corpus.statistics import describe
 from xmtc.data import demo_folder
 

@@ -27,7 +27,7 @@ from xmtc.cli.models import settings
 from xmtc.data import demo_folder
 from xmtc.evaluation.comparison import shown_cost
 from xmtc.models.base import ModelConfig
-from xmtc.models.catalogue import CATALOGUE, make, model_class
+from xmtc.models.registry import CATALOGUE, make, model_class
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(?P<end><!-- end -->)", re.DOTALL)
@@ -172,7 +172,7 @@ def demo_table() -> str:
 
 
 def side_by_side() -> str:
-    """All that `benchmarks/programs.py` measured."""
+    """All that `benchmarks/peers/programs.py` measured."""
     found = json.loads(SIDE_BY_SIDE.read_text("utf-8"))
     rows = [program(name, row, costs=True) for name, tools in found["corpora"].items() for row in tools.values()]
     header = (
@@ -256,7 +256,7 @@ def _yes(can: bool) -> str:
 
 def write_demo_report(path: Path) -> None:
     """The report page of `knn` on the demo corpus; read by a short name, since the page shows it."""
-    from xmtc.evaluation.report import write_report
+    from xmtc.evaluation.reports.report import write_report
 
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as scratch:

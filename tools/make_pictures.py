@@ -3,9 +3,9 @@ small model (a minute on one core).
 
     python tools/make_pictures.py [NAME ...] [--out FOLDER]
 
-Without names all are made, but for the results of the noise study, which `benchmarks/noise.py` draws. They are SVG
-with a white ground and letters as outlines, so that they look the same everywhere, and the same run gives the same
-bytes.
+Without names all are made, but for the results of the noise study, which `benchmarks/ablations/noise.py` draws. They
+are SVG with a white ground and letters as outlines, so that they look the same everywhere, and the same run gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 import xmtc
 from xmtc.data import demo_folder
-from xmtc.labelspace.cluster_costs import access_probabilities, approximate_batch_cost, approximate_parameter_count
-from xmtc.labelspace.frequency import FrequencyClusters
-from xmtc.models.attentionxml import AttentionXml, TreeShape
+from xmtc.models.aplc_xlnet.costs import access_probabilities, approximate_batch_cost, approximate_parameter_count
+from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
+from xmtc.models.attentionxml.model import AttentionXml, TreeShape
 from xmtc.models.base import Model
 
 ROOT = Path(__file__).resolve().parent.parent

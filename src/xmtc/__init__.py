@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus as Corpus
-    from xmtc.corpus.formats import read as read
-    from xmtc.corpus.formats import write as write
+    from xmtc.corpus.io import read as read
+    from xmtc.corpus.io import write as write
     from xmtc.corpus.labels import LabelSet as LabelSet
     from xmtc.errors import XmtcError as XmtcError
     from xmtc.evaluation.evaluate import evaluate as evaluate
-    from xmtc.models.catalogue import load as load
-    from xmtc.models.catalogue import make as make
+    from xmtc.models.registry import load as load
+    from xmtc.models.registry import make as make
     from xmtc.predictions import Predictions as Predictions
 
 __version__ = "0.1.0"
@@ -28,10 +28,10 @@ _HOME = {
     "Predictions": "xmtc.predictions",
     "XmtcError": "xmtc.errors",
     "evaluate": "xmtc.evaluation.evaluate",
-    "load": "xmtc.models.catalogue",
-    "make": "xmtc.models.catalogue",
-    "read": "xmtc.corpus.formats",
-    "write": "xmtc.corpus.formats",
+    "load": "xmtc.models.registry",
+    "make": "xmtc.models.registry",
+    "read": "xmtc.corpus.io",
+    "write": "xmtc.corpus.io",
 }
 __all__ = ["Corpus", "LabelSet", "Predictions", "XmtcError", "evaluate", "load", "make", "read", "write"]
 

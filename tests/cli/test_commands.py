@@ -14,10 +14,10 @@ import pytest
 from xmtc import __version__
 from xmtc.cli import main
 from xmtc.cli.app import app
-from xmtc.corpus.formats import read
+from xmtc.corpus.io import read
 from xmtc.data import demo_folder
 from xmtc.evaluation.evaluate import evaluate
-from xmtc.models.catalogue import load
+from xmtc.models.registry import load
 
 Run = Callable[..., tuple[int, str, str]]
 XMTC = str(Path(sys.executable).with_name("xmtc"))

@@ -17,7 +17,7 @@ from xmtc.cli import compare as module
 from xmtc.cli import main
 from xmtc.cli.compare import planned
 from xmtc.corpus import folder as folders
-from xmtc.corpus.formats import read, write
+from xmtc.corpus.io import read, write
 from xmtc.data import demo_folder
 
 XMTC = str(Path(sys.executable).with_name("xmtc"))
@@ -145,7 +145,7 @@ def test_a_run_ends_with_the_comparison_that_started_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "docs.jsonl")
     spec = {"corpus": str(tmp_path / "docs.jsonl"), "test": "0.1", "reading": {}, "model": "prior", "settings": {}}
     (tmp_path / "run.json").write_text(json.dumps(spec))
-    command = [sys.executable, "-m", "xmtc.cli.compare_run", str(tmp_path)]
+    command = [sys.executable, "-m", "xmtc.cli.compare_worker", str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as run:
         with pytest.raises(subprocess.TimeoutExpired):
             run.wait(3)

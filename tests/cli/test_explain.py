@@ -15,8 +15,8 @@ from xmtc.cli import main
 from xmtc.cli.explain import LISTED, coloured, show, summary
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
-from xmtc.models.base import Explanation
-from xmtc.models.catalogue import load, make
+from xmtc.models.explanation import Explanation
+from xmtc.models.registry import load, make
 
 Run = Callable[..., tuple[int, str, str]]
 HOSTILE = "\x1b[31mred\u202e"

@@ -7,7 +7,7 @@ from contract_corpus import QUICK, give_encoder, in_short, small_corpus
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.models.base import Model
-from xmtc.models.catalogue import CATALOGUE, make
+from xmtc.models.registry import CATALOGUE, make
 
 
 @pytest.fixture(params=sorted(CATALOGUE))

@@ -25,7 +25,7 @@ from contract_corpus import QUICK, give_encoder, small_corpus
 
 from xmtc import storage
 from xmtc.models.base import Model
-from xmtc.models.catalogue import CATALOGUE, make
+from xmtc.models.registry import CATALOGUE, make
 
 FILE = Path(__file__).with_name("golden.json")
 LIBRARIES = ("numpy", "scipy", "numba", "torch", "transformers")

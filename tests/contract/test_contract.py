@@ -16,9 +16,9 @@ from xmtc import storage
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
-from xmtc.models.blend import ENSEMBLES, Blend
 from xmtc.models.calibration import Method
-from xmtc.models.catalogue import load, make, model_class
+from xmtc.models.ensemble.blend import ENSEMBLES, Blend
+from xmtc.models.registry import load, make, model_class
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderWriter
 

@@ -21,7 +21,7 @@ from xmtc import storage
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder, XmtcError
 from xmtc.models.base import Model
-from xmtc.models.catalogue import load, make
+from xmtc.models.registry import load, make
 from xmtc.storage import FolderWriter
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from xmtc.corpus.formats import detect, read
+from xmtc.corpus.io import detect, read
 from xmtc.errors import BadInput
 
 GOOD = '{"text": "a", "labels": ["x"]}\n'

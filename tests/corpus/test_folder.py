@@ -8,7 +8,7 @@ import pytest
 
 from xmtc.corpus import folder
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.formats import read, write
+from xmtc.corpus.io import read, write
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadInput, XmtcError
 

@@ -14,11 +14,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from xmtc.corpus import table
 from xmtc.corpus.corpus import Corpus, label_matrix
-from xmtc.corpus.formats import detect, read, read_label_set, write
+from xmtc.corpus.formats import FORMATS, format_module, table
+from xmtc.corpus.io import detect, read, read_label_set, write
 from xmtc.corpus.labels import LabelSet
-from xmtc.corpus.registry import FORMATS, format_module
 from xmtc.corpus.strings import Strings
 from xmtc.errors import BadInput, ConfigError, XmtcError
 

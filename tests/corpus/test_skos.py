@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from xmtc.corpus import skos
-from xmtc.corpus.formats import read, read_label_set
+from xmtc.corpus.io import read, read_label_set
 from xmtc.errors import BadInput, MissingExtra
 
 TURTLE = """

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from xmtc.corpus import words
+from xmtc.corpus import statistics
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import LabelSet
-from xmtc.corpus.statistics import CURVE_POINTS, bars, describe, histogram
+from xmtc.corpus.statistics import CURVE_POINTS, WIDE_SPACES, bars, describe, histogram, word_counts
 from xmtc.corpus.strings import Strings
-from xmtc.corpus.words import WIDE_SPACES, word_counts
 
 spaced_texts = st.text(
     st.sampled_from("ab\u00c2\u3042 \t\n\x1c\x08\x85\u00a0\u2003\u200b\u205f\u3000") | st.characters(), max_size=30
@@ -91,7 +90,7 @@ def test_the_curve_is_short_and_keeps_its_ends() -> None:
 @given(st.lists(spaced_texts, max_size=8), st.integers(1, 40))
 def test_words_are_counted_as_split_counts_them(texts: list[str], piece: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(words, "PIECE_BYTES", piece)
+        patch.setattr(statistics, "PIECE_BYTES", piece)
         column = Strings.of(texts)
         assert word_counts(column).tolist() == [len(text.split()) for text in column]
         assert word_counts(column[::-1]).tolist() == [len(text.split()) for text in column[::-1]]

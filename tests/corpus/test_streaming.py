@@ -10,7 +10,7 @@ import pytest
 
 CHILD = """
 import resource, sys
-from xmtc.corpus.formats import read
+from xmtc.corpus.io import read
 import xmtc.corpus.{format}
 
 def peak():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.evaluation.calibration import Reliability
+from xmtc.evaluation.calibration_error import Reliability
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.predictions import Predictions, ScoreKind
 

@@ -169,7 +169,7 @@ def test_both_psndcg_conventions() -> None:
 
 def test_importing_does_not_load_the_heavy_libraries() -> None:
     code = (
-        "import sys, xmtc.evaluation.evaluate, xmtc.evaluation.report, xmtc.evaluation.significance;"
+        "import sys, xmtc.evaluation.evaluate, xmtc.evaluation.reports.report, xmtc.evaluation.significance;"
         "print([name for name in ('numba', 'matplotlib', 'jinja2', 'rich', 'sklearn') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,7 +16,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import XmtcError
 from xmtc.evaluation.ranking import Judged, align, parse_metric
-from xmtc.labelspace.bands import Groups
+from xmtc.labelspace.frequency_bands import Groups
 from xmtc.predictions import Predictions
 
 LABELS = 12

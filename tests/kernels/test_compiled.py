@@ -19,7 +19,7 @@ from xmtc import kernels
 THREADS = """
 import threading
 import numpy as np
-from xmtc.kernels.ranking import find_hits
+from xmtc.kernels.ranking_metrics import find_hits
 ids, indptr, indices = np.zeros((5000, 5), np.int32), np.arange(5001), np.zeros(5000, np.int32)
 expected = find_hits(ids, indptr, indices)
 wrong = []
@@ -36,7 +36,7 @@ FORK = """
 import os, threading
 import numpy as np
 from xmtc import kernels
-from xmtc.kernels.ranking import find_hits
+from xmtc.kernels.ranking_metrics import find_hits
 ids, indptr, indices = np.zeros((5000, 5), np.int32), np.arange(5001), np.zeros(5000, np.int32)
 find_hits(ids, indptr, indices)
 with kernels._one_at_a_time:  # as if another thread were in a kernel just now

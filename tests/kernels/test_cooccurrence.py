@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xmtc.kernels.cooccurrence import merge_pairs, pair_codes
-from xmtc.text.tokens import TokenStore
+from xmtc.text.token_store import TokenStore
 
 WORDS, SPECIAL = 7, 2
 

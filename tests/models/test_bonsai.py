@@ -9,8 +9,8 @@ import pytest
 from contract_corpus import small_corpus
 
 from xmtc.models.bonsai import Bonsai
-from xmtc.models.catalogue import make
 from xmtc.models.parabel import Parabel
+from xmtc.models.registry import make
 
 
 def test_the_papers_settings() -> None:

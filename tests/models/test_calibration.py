@@ -15,7 +15,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import ConfigError, NotFitted, XmtcError
 from xmtc.models.calibration import METHODS, Calibration, Isotonic, Method, Pairs, Platt
-from xmtc.models.catalogue import make
+from xmtc.models.registry import make
 from xmtc.predictions import Predictions, ScoreKind
 
 KINDS = (ScoreKind.PROBABILITY, ScoreKind.RANKING)

@@ -14,7 +14,7 @@ import xmtc
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, OutOfMemory
-from xmtc.kernels import svm
+from xmtc.kernels import coordinate_descent as svm
 from xmtc.models.dismec import NEVER, Dismec
 
 TOPICS = {"sea": "ship sail wave harbour", "sky": "cloud wind rain storm", "kitchen": "bread oven flour butter"}

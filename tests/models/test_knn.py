@@ -15,8 +15,8 @@ from xmtc.corpus.sparse import unit_rows
 from xmtc.corpus.strings import Strings
 from xmtc.errors import ConfigError, OutOfMemory, XmtcError
 from xmtc.models import base
-from xmtc.models.catalogue import load, make
 from xmtc.models.knn import NearestNeighbours
+from xmtc.models.registry import load, make
 
 TEXTS = ["ship sail wave", "ship harbour", "bread oven", "bread butter knife", "wave storm"]
 TAGS = [["sea"], ["sea", "town"], ["kitchen"], ["kitchen"], ["sea", "sky"]]

@@ -21,8 +21,8 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, ConfigError, OutOfMemory, XmtcError
 from xmtc.models import base
 from xmtc.models.bonsai import Bonsai
-from xmtc.models.catalogue import load
 from xmtc.models.parabel import Parabel
+from xmtc.models.registry import load
 from xmtc.storage import FolderWriter
 
 #: A tree over as few labels as the small corpus has needs small leaves to be one.
@@ -233,9 +233,9 @@ def test_refuses_what_cannot_fit(kind: type[Parabel], monkeypatch: pytest.Monkey
 MEASURE = """
 import sys
 from pathlib import Path
-from xmtc.corpus.formats import read
+from xmtc.corpus.io import read
 from xmtc.data import demo_folder
-from xmtc.models.catalogue import make
+from xmtc.models.registry import make
 
 def kilobytes(what):
     return next(int(line.split()[1]) for line in Path("/proc/self/status").open() if line.startswith(what))
@@ -258,7 +258,7 @@ def test_memory_is_estimated(kind: type[Parabel]) -> None:
 
 def test_documents_that_the_search_leads_astray_are_negatives_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """With negatives="matcher" a node also learns from documents that the search leads to it wrongly."""
-    from xmtc.kernels import svm
+    from xmtc.kernels import coordinate_descent as svm
 
     corpus = small_corpus()
     sizes: dict[str, list[int]] = {}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import ConfigError
 from xmtc.models.calibration import Pairs
-from xmtc.models.catalogue import make
+from xmtc.models.registry import make
 from xmtc.models.thresholds import Thresholds
 
 LABELS = 4

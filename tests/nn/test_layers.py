@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from xmtc.nn.layers import BiLstm, WordEmbedding, as_tensor, chance, dropped
+from xmtc.nn.dropout import chance, dropped
+from xmtc.nn.layers import BiLstm, WordEmbedding, as_tensor
 
 DIMENSIONS, HIDDEN = 3, 4
 

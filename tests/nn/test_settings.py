@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from xmtc.nn.settings import TrainingSettings, WordSettings
+from xmtc.nn.settings import TrainingSettings
+from xmtc.text.embedding_table import WordSettings
 
 
 @pytest.mark.parametrize(("level", "epochs", "average_from"), [(0, 9, 2), (1, 5, 1), (2, 3, 1), (7, 3, 1)])

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.sparse import make_csr
 from xmtc.nn import warm_up
-from xmtc.nn.levels import Documents
+from xmtc.nn.datasets import Documents
 from xmtc.nn.warm_up import WordBag, warmed_up
-from xmtc.text.tokens import TokenStore
+from xmtc.text.token_store import TokenStore
 
 LABELS, WORDS = 3, 30
 

@@ -10,11 +10,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from xmtc.corpus.sparse import unit_rows
-from xmtc.kernels.svm import train_node
+from xmtc.kernels.coordinate_descent import train_node
 from xmtc.labelspace.tree import LabelTree
 from xmtc.progress import Progress
-from xmtc.search.linear import LOSSES, NO_OFFSETS, LinearTree, NodeWeights, ends_of
 from xmtc.search.linear_training import NEVER, SURE, child_documents, reached_by, train_level, work_of
+from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, LinearTree, NodeWeights, ends_of
 
 TREE = LabelTree.of([[[2, 0, 1]], [[0, 3], [1, 4, 2], [5]]])
 

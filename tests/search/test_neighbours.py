@@ -17,10 +17,10 @@ from xmtc.errors import BadModelFolder
 from xmtc.search import neighbours
 from xmtc.search.neighbours import DocumentSearch, Neighbours, SearchSettings, TextVectors
 from xmtc.storage import opening, writing
-from xmtc.text.documents import DocumentVectors
-from xmtc.text.mean_vectors import MeanVectors, token_idf
+from xmtc.text.document_features import DocumentVectors
+from xmtc.text.mean_embeddings import MeanVectors, token_idf
 from xmtc.text.tfidf import TfIdfSettings
-from xmtc.text.tokenizer import WordTokenizer
+from xmtc.text.word_tokenizer import WordTokenizer
 
 WORDS = ["ship", "sea", "bread", "oven", "sky"]
 #: Texts of few words: many copies of each other, and many that are near.

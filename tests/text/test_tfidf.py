@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from xmtc.corpus.strings import Strings
 from xmtc.errors import NotFitted, XmtcError
-from xmtc.kernels.words import LITTLE_TEXT
+from xmtc.kernels.term_counts import LITTLE_TEXT
 from xmtc.text import tfidf as module
 from xmtc.text.tfidf import TfIdf, TfIdfSettings
 
@@ -128,7 +128,7 @@ def test_impossible_letters(wrong: dict[str, tuple[int, int]]) -> None:
 
 
 def test_equals_scikit_learn_on_real_texts() -> None:
-    from xmtc.corpus.formats import read
+    from xmtc.corpus.io import read
     from xmtc.data import demo_folder
 
     texts = read(demo_folder()).texts

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from xmtc.cli.compare_run import RESULT, SPEC, TOP, parts
+from xmtc.cli.compare_worker import RESULT, SPEC, TOP, parts
 from xmtc.cli.output import write_json
-from xmtc.cli.reading import Reading, with_reading
-from xmtc.cli.recipes import put, put_value, read_sweep
+from xmtc.cli.read_options import Reading, with_reading
+from xmtc.recipes import put, put_value, read_sweep
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
     from xmtc.corpus.labels import LabelSet
     from xmtc.evaluation.comparison import Leaderboard, Run
-    from xmtc.evaluation.plots import Plot
+    from xmtc.evaluation.reports.plots import Plot
 
 RESULTS, PAGE = "results.json", "comparison.html"
 WIDE = 160  # characters of the table where nobody looks at a terminal
@@ -40,7 +40,7 @@ class Plan:
     @property
     def system(self) -> str:
         """What the row is called: as the model calls itself with these settings, and where they are from."""
-        from xmtc.models.catalogue import make
+        from xmtc.models.registry import make
 
         words = ", ".join(f"{key}={value}" for key, value in self.point)
         title = make(self.model, **self.settings).title
@@ -71,9 +71,9 @@ def compare(
 
     Example: `xmtc compare corpus --models knn,parabel,bonsai --seeds 3 --out results`
     """
-    from xmtc.corpus.files import check_output
+    from xmtc.budget import seconds_in
+    from xmtc.corpus.sources import check_output
     from xmtc.evaluation.comparison import Leaderboard
-    from xmtc.time_limit import seconds_in
 
     plans = planned(models, recipe or [], set_ or [])
     end = time.monotonic() + seconds_in(budget) if budget is not None else None
@@ -177,7 +177,7 @@ class Work:
         spec = {**self.source, "model": plan.model, "settings": self.settings(plan, seed), "fingerprints": self.prints}
         write_json(str(folder / SPEC), spec)
         # The pipe closes when this process ends, and then the run ends too.
-        command = [sys.executable, "-m", "xmtc.cli.compare_run", str(folder)]
+        command = [sys.executable, "-m", "xmtc.cli.compare_worker", str(folder)]
         with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
             try:
                 process.wait(None if self.end is None else max(0.0, self.end - time.monotonic()))
@@ -225,7 +225,7 @@ class Work:
         import hashlib
         import re
 
-        from xmtc.models.catalogue import make
+        from xmtc.models.registry import make
 
         config = make(plan.model, **self.settings(plan, seed)).config.model_dump(mode="json")
         identity = json.dumps({"model": plan.model, "config": config, **self.prints}, sort_keys=True)
@@ -255,7 +255,7 @@ def report(
     from rich.console import Console
 
     from xmtc import __version__
-    from xmtc.evaluation.comparison_page import write_comparison_page
+    from xmtc.evaluation.reports.comparison_page import write_comparison_page
 
     versions = {name: metadata.version(name) for name in ("numpy", "torch")}
     machine = {"processor": platform.machine(), "system": platform.system(), "python": platform.python_version()}
@@ -283,7 +283,7 @@ def sweep_plots(board: Leaderboard, plans: Sequence[Plan]) -> dict[str, Plot]:
     """A plot for each swept setting of each sweep, by a name for its file."""
     import re
 
-    from xmtc.evaluation.comparison_plots import sweep
+    from xmtc.evaluation.reports.comparison_plots import sweep
 
     rows = {row.system: row for row in board.finished}
     drawn = {}

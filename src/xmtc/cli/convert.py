@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from xmtc.cli.output import share_or_number
-from xmtc.cli.reading import Reading, with_reading
+from xmtc.cli.read_options import Reading, with_reading
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
@@ -32,7 +32,7 @@ def convert(
     Example: `xmtc convert docs.csv corpus/ --test 0.1 --split stratified`
     """
     from xmtc.corpus import folder
-    from xmtc.corpus.formats import write
+    from xmtc.corpus.io import write
     from xmtc.errors import ConfigError
 
     if part not in ("train", "test"):

@@ -28,11 +28,11 @@ def demo(
 
     from rich.console import Console
 
-    from xmtc.corpus.formats import read
+    from xmtc.corpus.io import read
     from xmtc.data import demo_folder
     from xmtc.evaluation.evaluate import evaluate
-    from xmtc.evaluation.report import write_report
-    from xmtc.models.catalogue import make
+    from xmtc.evaluation.reports.report import write_report
+    from xmtc.models.registry import make
     from xmtc.storage import check_target
 
     check_target(Path(out) / "tagger")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from xmtc.cli.output import threshold_of, write_json
-from xmtc.cli.reading import Reading, with_reading
+from xmtc.cli.read_options import Reading, with_reading
 
 
 @with_reading
@@ -28,9 +28,9 @@ def evaluate(
     """
     from rich.console import Console
 
-    from xmtc.corpus.files import check_output
+    from xmtc.corpus.sources import check_output
     from xmtc.evaluation import evaluate as judge
-    from xmtc.models.catalogue import load
+    from xmtc.models.registry import load
 
     ks = lengths(k)
     outputs = [path for path in (json, per_label, html) if path is not None]
@@ -45,7 +45,7 @@ def evaluate(
     if per_label is not None:
         result.write_per_label_csv(per_label)
     if html is not None:
-        from xmtc.evaluation.report import write_report
+        from xmtc.evaluation.reports.report import write_report
 
         write_report(result, html, title=f"{loaded.title} on {corpus}")
     Console(file=sys.stderr if "-" in outputs else sys.stdout).print(result.rich_table())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from xmtc.models.base import Explanation
+    from xmtc.models.explanation import Explanation
 
 LISTED = 10  # words of each explanation
 FAINT = 0.05  # share of the strongest word's weight below which a word is not coloured
@@ -36,8 +36,8 @@ def explain(
     """
     from rich.console import Console
 
-    from xmtc.corpus.files import check_output
-    from xmtc.models.catalogue import load
+    from xmtc.corpus.sources import check_output
+    from xmtc.models.registry import load
 
     outputs = [path for path in (json, html) if path is not None]
     for path in outputs:
@@ -56,7 +56,7 @@ def explain(
         named = [loaded.labels_.key(loaded.labels_.find(key)) for key in keys]
         write_json(json, {"labels": [{"label": key, **why.to_json()} for key, why in zip(named, found, strict=True)]})
     if html is not None:
-        from xmtc.evaluation.explanation_page import write_explanation_page
+        from xmtc.evaluation.reports.explanation_page import write_explanation_page
 
         write_explanation_page(found, html, title=f"{loaded.title}: why these labels")
     show(found, Console(file=sys.stderr if "-" in outputs else sys.stdout, highlight=False))
@@ -71,7 +71,7 @@ def given(text: str) -> str:
     >>> given("a fast mail server")
     'a fast mail server'
     """
-    from xmtc.corpus.files import BadLine, Source, decode
+    from xmtc.corpus.sources import BadLine, Source, decode
     from xmtc.errors import ConfigError
 
     raw = b"".join(Source("-").blocks()) if text == "-" else text.encode("utf-8", "surrogateescape")
@@ -115,7 +115,7 @@ def coloured(why: Explanation) -> Text:
     """The text, on a ground that is the stronger the more a word counts, in another colour if it counts against."""
     from rich.text import Text
 
-    from xmtc.evaluation.explanation_page import shaded
+    from xmtc.evaluation.reports.explanation_page import shaded
 
     text = Text()
     for piece in shaded(why):

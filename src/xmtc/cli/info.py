@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from xmtc.cli.output import printable, write_json
-from xmtc.cli.reading import Reading, with_reading
+from xmtc.cli.read_options import Reading, with_reading
 
 
 @with_reading
@@ -74,8 +74,8 @@ def describe_corpus(path: str, html: str | None, json: str | None, reading: Read
     """Print the statistics of a corpus; a folder's test part is described too."""
     from pathlib import Path
 
-    from xmtc.corpus.files import check_output
     from xmtc.corpus.folder import has_part
+    from xmtc.corpus.sources import check_output
     from xmtc.corpus.statistics import bars, describe
 
     for output in filter(None, (html, json)):
@@ -86,7 +86,7 @@ def describe_corpus(path: str, html: str | None, json: str | None, reading: Read
     if json is not None:
         write_json(json, figures.to_json())
     if html is not None:
-        from xmtc.evaluation.pages import write_corpus_page
+        from xmtc.evaluation.reports.html import write_corpus_page
 
         write_corpus_page(figures, html)
         print(f"written: {html}", file=sys.stderr)

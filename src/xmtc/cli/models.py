@@ -21,7 +21,7 @@ def models(
     """
     from rich.console import Console
 
-    from xmtc.models.catalogue import CATALOGUE, model_class
+    from xmtc.models.registry import CATALOGUE, model_class
 
     console = Console()
     if name is not None:
@@ -44,7 +44,7 @@ def hyper_parameter_table(name: str) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    from xmtc.models.catalogue import model_class
+    from xmtc.models.registry import model_class
 
     table = Table("hyper-parameter", "default", "may be", box=None, title=f"{name}: --set key=value")
     for row in settings(model_class(name)().config):

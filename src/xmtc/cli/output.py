@@ -28,7 +28,7 @@ def write_json(path: str, value: Any) -> None:
     """Write JSON, indented, to a file or, for `-`, to standard output."""
     import json
 
-    from xmtc.corpus.files import replacing
+    from xmtc.corpus.sources import replacing
 
     text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
     with replacing(path) as out:

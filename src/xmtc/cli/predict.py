@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from xmtc.cli.output import printable, threshold_of
-from xmtc.cli.reading import Reading, with_reading
+from xmtc.cli.read_options import Reading, with_reading
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
@@ -35,8 +35,8 @@ def predict(
     """
     import orjson
 
-    from xmtc.corpus.files import check_output, replacing
-    from xmtc.models.catalogue import load
+    from xmtc.corpus.sources import check_output, replacing
+    from xmtc.models.registry import load
 
     check_output(out)
     loaded = load(model)

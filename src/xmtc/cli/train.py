@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from xmtc.cli.output import share_or_number
-from xmtc.cli.reading import Reading, with_reading
-from xmtc.cli.recipes import put, read_recipe
+from xmtc.cli.read_options import Reading, with_reading
+from xmtc.recipes import put, read_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ def train(
     Example: `xmtc train docs.jsonl.gz --model knn --out tagger --valid 0.1 --set neighbours=30`
     """
     from xmtc.errors import ConfigError
-    from xmtc.models.catalogue import make
+    from xmtc.models.registry import make
     from xmtc.storage import check_target
 
     if valid is None and (calibrate or tune):
@@ -71,7 +71,7 @@ def train(
     if not resume:
         shutil.rmtree(pieces, ignore_errors=True)
     if name == "auto":
-        from xmtc.models.auto import Auto
+        from xmtc.models.ensemble.auto import Auto
 
         assert isinstance(made, Auto)
         made.on_better = lambda: made.save(out)  # so that there is a model from the first minute on

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from xmtc.corpus import jsonl, labelfile
+from xmtc.corpus import label_file
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.formats import by_suffix, jsonl
 from xmtc.corpus.labels import LabelSet
-from xmtc.corpus.registry import by_suffix
 from xmtc.errors import BadInput, XmtcError
 
 SUFFIX = ".jsonl.gz"
@@ -56,6 +56,6 @@ def write(parts: Mapping[str, Corpus], path: str | Path) -> None:
     for corpus in parts.values():
         labels = labels.extend(corpus.labels.keys) if len(labels) else corpus.labels
     if len(labels):
-        labelfile.write(labels, folder / labelfile.NAME)
+        label_file.write(labels, folder / label_file.NAME)
     for part, corpus in parts.items():
         jsonl.write(corpus, str(folder / (part + SUFFIX)))

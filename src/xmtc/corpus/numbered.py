@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from xmtc.corpus import labelfile
+from xmtc.corpus import label_file
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.strings import Strings
 from xmtc.errors import BadInput, XmtcError
@@ -26,8 +26,8 @@ def numbered_labels(path: str, count: int, given: LabelSet | None, *, exact: boo
     if given is not None:
         problem = f"it has {count} labels, but the label set that was given has {len(given)}"
         raise BadInput(path, None, problem, "give the label set that belongs to it, or none")
-    beside = labelfile.beside(path)
-    if beside is not None and fits(labels := labelfile.read(beside)):
+    beside = label_file.beside(path)
+    if beside is not None and fits(labels := label_file.read(beside)):
         return labels
     return LabelSet(Strings.of(map(str, range(count))))
 
@@ -40,9 +40,9 @@ def is_numbers(labels: LabelSet) -> bool:
 
 def write_labels_beside(labels: LabelSet, path: str) -> None:
     """Write `labels.tsv` into the folder of a file that has only numbers; one of other labels is never overwritten."""
-    target = Path(path).with_name(labelfile.NAME)
+    target = Path(path).with_name(label_file.NAME)
     if target.exists():
-        if labelfile.read(target) != labels:
+        if label_file.read(target) != labels:
             raise XmtcError(f"{target} is there already and holds other labels; write to another folder")
     elif not is_numbers(labels):
-        labelfile.write(labels, target)
+        label_file.write(labels, target)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax import SAXParseException
 
-from xmtc.corpus.files import Source
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import Source
 from xmtc.errors import BadInput, MissingExtra, XmtcError
 
 SYNTAX = {".rdf": "xml", ".xml": "xml", ".ttl": "turtle", ".nt": "nt", ".jsonld": "json-ld"}

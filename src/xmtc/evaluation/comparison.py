@@ -13,7 +13,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.evaluation.result import Evaluation
 from xmtc.evaluation.significance import randomisation_p
-from xmtc.labelspace.bands import frequency_bands
+from xmtc.labelspace.frequency_bands import frequency_bands
 from xmtc.predictions import Predictions
 from xmtc.progress import clock, track
 

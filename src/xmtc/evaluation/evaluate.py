@@ -8,16 +8,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from xmtc.corpus.builder import MAX_ID
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
-from xmtc.corpus.options import MAX_ID
 from xmtc.errors import XmtcError
-from xmtc.evaluation.calibration import Reliability
-from xmtc.evaluation.classification import coverage_error, example_averages, label_averages, label_coverage
+from xmtc.evaluation.calibration_error import Reliability
 from xmtc.evaluation.hierarchy import ancestor_closure, hierarchical_metrics
 from xmtc.evaluation.ranking import Judged, align
 from xmtc.evaluation.result import Evaluation
-from xmtc.labelspace.bands import THIRDS, Groups, frequency_bands, frequency_deciles
+from xmtc.evaluation.set_metrics import coverage_error, example_averages, label_averages, label_coverage
+from xmtc.labelspace.frequency_bands import THIRDS, Groups, frequency_bands, frequency_deciles
 from xmtc.labelspace.propensity import PROPENSITIES, Propensity
 from xmtc.predictions import Predictions, ScoreKind
 
@@ -50,8 +50,8 @@ def evaluate(
     """Measure a model, or predictions that were made before, on the labels of a corpus.
 
     All values are in percent; the formulas stand in `xmtc.evaluation.ranking`, `.classification` and `.hierarchy`, the
-    rule for head, middle and tail (`cuts`) in `xmtc.labelspace.bands`. Labels that occur only in this corpus stay in
-    the truth; documents without labels count as 0 and are reported.
+    rule for head, middle and tail (`cuts`) in `xmtc.labelspace.frequency_bands`. Labels that occur only in this corpus
+    stay in the truth; documents without labels count as 0 and are reported.
 
     `threshold` (one number or one for each label) adds micro, macro and example-based precision, recall and F1 of the
     listed labels that reach it; a model is then asked for longer lists. PSP needs training counts in the label set

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.errors import XmtcError
-from xmtc.labelspace.bands import Groups
+from xmtc.labelspace.frequency_bands import Groups
 from xmtc.predictions import Predictions
 
 #: Where a metric's numerator and denominator stand among `kernels.ranking.COLUMNS`; None: the number of documents.
@@ -74,7 +74,7 @@ class Judged:
         cls, predictions: Predictions, truth: Corpus, weights: Floats | None = None, normalise: bool = True
     ) -> Judged:
         """Find the hits; `truth` must come from `align`, `normalise=False` asks for AttentionXML's PSnDCG."""
-        from xmtc.kernels.ranking import find_hits
+        from xmtc.kernels.ranking_metrics import find_hits
 
         ids = np.ascontiguousarray(predictions.ids, np.int32)
         targets = truth.targets
@@ -126,7 +126,7 @@ class Judged:
         >>> Judged.of(top, truth).per_document("R@2")
         (array([0.5, 0. ]), array([1., 1.]))
         """
-        from xmtc.kernels.ranking import measure_documents
+        from xmtc.kernels.ranking_metrics import measure_documents
 
         name, k = parse_metric(metric)
         if name not in self._defined():
@@ -153,7 +153,7 @@ class Judged:
         return self.weights if self.weights is not None else np.ones(self.truth.shape[1])
 
     def _sums(self, rising: Sequence[int], groups: Groups) -> tuple[Floats, NDArray[np.integer[Any]]]:
-        from xmtc.kernels.ranking import sum_by_group
+        from xmtc.kernels.ranking_metrics import sum_by_group
 
         if not rising or rising[0] < 1:
             raise XmtcError(f"k = {list(rising)}: give at least one k, each 1 or more")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.files import replacing
-from xmtc.evaluation.classification import CoverageError
+from xmtc.corpus.sources import replacing
 from xmtc.evaluation.ranking import Judged
+from xmtc.evaluation.set_metrics import CoverageError
 from xmtc.predictions import Predictions
 
 if TYPE_CHECKING:

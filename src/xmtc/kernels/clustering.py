@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
-from xmtc.kernels.svm import local_rows
+from xmtc.kernels.coordinate_descent import local_rows
 
 Ints = NDArray[Any]
 Floats = NDArray[np.float32]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
-from xmtc.kernels.labels import FAST, dot
+from xmtc.kernels.dense_topk import FAST, dot
 
 Ints = NDArray[Any]
 Floats = NDArray[np.float32]

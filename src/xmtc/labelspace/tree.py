@@ -23,6 +23,7 @@ from xmtc.corpus.sparse import checked_csr, make_csr
 from xmtc.errors import ConfigError, XmtcError
 from xmtc.kernels import in_threads
 from xmtc.progress import progress
+from xmtc.seeding import derived_seed
 
 SMALLEST_GAIN = 1e-4
 MOST_ROUNDS = 50
@@ -264,12 +265,3 @@ def _level(children: Sequence[Ints]) -> Csr:
     flat = np.concatenate([*children, np.zeros(0, np.int64)])
     indptr = np.concatenate([[0], np.cumsum([len(part) for part in children])])
     return make_csr(np.ones(len(flat), np.float32), flat, indptr, (len(children), len(flat)))
-
-
-def derived_seed(*parts: int) -> int:
-    """A seed for each piece of work, so that the result does not depend on which thread does what.
-
-    >>> derived_seed(0, 1) == derived_seed(0, 1) != derived_seed(1, 0)
-    True
-    """
-    return int(np.random.SeedSequence(parts).generate_state(1)[0])

@@ -25,6 +25,7 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, XmtcError
 from xmtc.memory import available_memory
 from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
+from xmtc.models.explanation import Explanation
 from xmtc.models.thresholds import SMOOTHING, Thresholds
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderReader, FolderWriter, writing
@@ -47,67 +48,6 @@ class Capabilities:
     score: ScoreKind
     explain: bool = False
     partial_fit: bool = False
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why a document got a label: the score as a sum over words, strongest first, and sentences of evidence.
-
-    If the model is calibrated, the words still add up to the score that it had before. A model that weighs each word at
-    its place, such as one with attention, gives `text` and, in the order of the text, `spans` of it: start and end in
-    characters, and the share of the weight. Then `words` are these shares too, the largest first, and both add up to 1.
-
-    >>> why = Explanation("fruit", 0.75, (("apple", 0.5), ("red", 0.25)), ("like document 7",))
-    >>> print(why)
-    fruit: 0.750
-      apple                     0.500
-      red                       0.250
-      like document 7
-    >>> why.to_json()["words"]
-    [{'word': 'apple', 'weight': 0.5}, {'word': 'red', 'weight': 0.25}]
-    """
-
-    label: str
-    score: float
-    words: tuple[tuple[str, float], ...]
-    evidence: tuple[str, ...] = ()
-    text: str = ""
-    spans: tuple[tuple[int, int, float], ...] = ()
-
-    def __post_init__(self) -> None:
-        if not all(0 <= start <= end <= len(self.text) for start, end, _ in self.spans):
-            raise ValueError(f"spans must lie within the text, which has {len(self.text)} characters")
-
-    @classmethod
-    def of_spans(
-        cls, label: str, score: float, text: str, spans: Iterable[tuple[int, int, float]], evidence: Iterable[str]
-    ) -> Explanation:
-        """An explanation by shares of the weight that words have at their places; `words` are these added up.
-
-        >>> Explanation.of_spans("fruit", 0.9, "Red red apple", [(0, 3, 0.25), (4, 7, 0.25), (8, 13, 0.5)], ()).words
-        (('red', 0.5), ('apple', 0.5))
-        """
-        spans, totals = tuple(spans), dict[str, float]()
-        for start, end, share in spans:
-            word = text[start:end].lower()
-            totals[word] = totals.get(word, 0.0) + share
-        words = tuple(sorted(totals.items(), key=lambda entry: -entry[1]))
-        return cls(label, score, words, tuple(evidence), text, spans)
-
-    def __str__(self) -> str:
-        words = [f"  {word:<25} {weight:.3f}" for word, weight in self.words]
-        return "\n".join([f"{self.label}: {self.score:.3f}", *words, *(f"  {line}" for line in self.evidence)])
-
-    def to_json(self) -> dict[str, Any]:
-        """The explanation as plain data; the label is called `name`, as in predictions."""
-        return {
-            "name": self.label,
-            "score": self.score,
-            "text": self.text,
-            "words": [{"word": word, "weight": weight} for word, weight in self.words],
-            "spans": [{"start": start, "end": end, "weight": weight} for start, end, weight in self.spans],
-            "evidence": list(self.evidence),
-        }
 
 
 class Model(ABC):

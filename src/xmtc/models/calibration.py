@@ -53,7 +53,7 @@ class Pairs(NamedTuple):
         >>> Pairs.of(top, valid).right.tolist()
         [True, False]
         """
-        from xmtc.kernels.ranking import find_hits
+        from xmtc.kernels.ranking_metrics import find_hits
 
         truth = valid.with_labels(top.labels).targets
         # One type each, whatever scipy chose, so that the kernel is compiled once.

@@ -30,15 +30,16 @@ from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
 from xmtc.errors import XmtcError
 from xmtc.kernels import cores, in_threads
-from xmtc.labelspace.tree import derived_seed
 from xmtc.memory import give_back_memory
-from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
+from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.explanation import Explanation
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.linear import LOSSES, NO_OFFSETS, ends_of
-from xmtc.search.sparse import SparseIndex
+from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, ends_of
+from xmtc.search.sparse_index import SparseIndex
+from xmtc.seeding import derived_seed
 from xmtc.storage import FolderReader, FolderWriter
-from xmtc.text.documents import DocumentVectors
+from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 NEVER = -10.0  # score of a label that no document has: below any other
@@ -135,7 +136,7 @@ class Dismec(Model):
     def _train_block(
         self, features: Csr, documents_of: Any, labels: NDArray[np.int32], at: int, earlier: bool
     ) -> dict[str, NDArray[Any]]:
-        from xmtc.kernels.svm import train_node
+        from xmtc.kernels.coordinate_descent import train_node
 
         config = self.config
         lists = [documents_of.indices[slice(*documents_of.indptr[label : label + 2])] for label in labels]

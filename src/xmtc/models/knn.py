@@ -7,7 +7,7 @@ be compared by the mean of their word vectors, as in the paper of `treaderxml`, 
 
 Cost: training counts words and builds an inverted index; a prediction adds up the index lists of its words; the model
 is the training set's tf-idf matrix. With word vectors the model is one vector a document, which all are compared with
-up to 100,000 documents; above that those of some cells are (see `xmtc.search.dense`).
+up to 100,000 documents; above that those of some cells are (see `xmtc.search.dense_index`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.errors import XmtcError
-from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
-from xmtc.nn.settings import EncoderSettings, WordSettings
+from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.explanation import Explanation
+from xmtc.nn.settings import EncoderSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.search.neighbours import DocumentSearch, SearchSettings, VectorKind
 from xmtc.storage import FolderReader, FolderWriter
-from xmtc.text.documents import DocumentVectors
+from xmtc.text.document_features import DocumentVectors
+from xmtc.text.embedding_table import WordSettings
 from xmtc.text.tfidf import TfIdf, TfIdfSettings
 
 
@@ -41,9 +43,9 @@ class KnnSearch(SearchSettings):
 class KnnConfig(ModelConfig):
     """How many neighbours vote, how much closeness counts, and how texts become vectors.
 
-    The defaults were chosen on validation documents of `tibkat` and `cooking` (`benchmarks/knn.py --validate`): a steep
-    idf, which mutes the words that all documents share, lets the votes be less steep than similarity cubed. `words` is
-    for `search.vectors` mean and tfidf_mean, `encoder` for encoder.
+    The defaults were chosen on validation documents of `tibkat` and `cooking` (`benchmarks/speed/knn.py --validate`): a
+    steep idf, which mutes the words that all documents share, lets the votes be less steep than similarity cubed.
+    `words` is for `search.vectors` mean and tfidf_mean, `encoder` for encoder.
     """
 
     neighbours: PositiveInt = 50
@@ -84,7 +86,7 @@ class NearestNeighbours(Model):
         return corpus.texts.nbytes + 8 * (len(corpus) + words) * self.config.words.dimensions
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.nn.document_vectors import fit_vectors
+        from xmtc.models.neighbour_vectors import fit_vectors
 
         config, search = self.config, self.config.search
         vectors, matrix = fit_vectors(search.vectors, corpus, config.tfidf, config.words, config.encoder, config.seed)
@@ -101,7 +103,7 @@ class NearestNeighbours(Model):
         self.targets_ = csr_array(vstack([old, corpus.targets], format="csr"))
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        from xmtc.kernels.neighbours import vote
+        from xmtc.kernels.sparse_knn import vote
 
         near = self.search_.nearest(corpus, self.config.neighbours)
         labels, targets = self._fitted(), self.targets_
@@ -134,7 +136,7 @@ class NearestNeighbours(Model):
         folder.matrix("targets", self.targets_)
 
     def _load(self, folder: FolderReader) -> None:
-        from xmtc.nn.document_vectors import load_vectors
+        from xmtc.models.neighbour_vectors import load_vectors
 
         self.targets_ = folder.matrix("targets", (None, len(self._fitted())))
         config, documents = self.config, self.targets_.shape[0]

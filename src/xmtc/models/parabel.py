@@ -32,16 +32,18 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.errors import ConfigError, XmtcError
-from xmtc.labelspace.tree import LabelTree, build_tree, derived_seed, given_tree
-from xmtc.labelspace.vectors import Representation, label_vectors
+from xmtc.labelspace.label_features import Representation, label_vectors
+from xmtc.labelspace.tree import LabelTree, build_tree, given_tree
 from xmtc.memory import give_back_memory
-from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
+from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.explanation import Explanation
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.linear import LinearTree, NodeWeights, read_tree
 from xmtc.search.linear_training import child_documents, reached_by, train_level, work_of
+from xmtc.search.linear_tree import LinearTree, NodeWeights, read_tree
+from xmtc.seeding import derived_seed
 from xmtc.storage import FolderReader, FolderWriter
-from xmtc.text.documents import DocumentVectors
+from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 LIST_LENGTH = 100  # of each tree's list before the trees are averaged

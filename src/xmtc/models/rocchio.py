@@ -29,12 +29,13 @@ from xmtc.corpus.labels import Csr, LabelSet
 from xmtc.corpus.sparse import unit_rows
 from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
-from xmtc.labelspace.vectors import label_vectors
-from xmtc.models.base import Capabilities, Explanation, Model, ModelConfig
+from xmtc.labelspace.label_features import label_vectors
+from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.explanation import Explanation
 from xmtc.predictions import Predictions, ScoreKind
-from xmtc.search.sparse import SparseIndex
+from xmtc.search.sparse_index import SparseIndex
 from xmtc.storage import FolderReader, FolderWriter
-from xmtc.text.documents import DocumentVectors
+from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 

@@ -1,9 +1,10 @@
 """Thresholds of labels, chosen on validation documents for a high F1: a document gets the labels that reach theirs.
 
 What is best for the few documents that carry a label ("SCut", Yang 2001) is mostly luck: on three corpora it is 4 to 10
-points of micro-F1 worse for new documents than one threshold for all labels (`benchmarks/scores.py --validate`). So a
-label's own documents are judged together with `smoothing` further ones, on which it does as labels do on average: the
-threshold of a rare label lies near the common one, that of a frequent label where its documents want it.
+points of micro-F1 worse for new documents than one threshold for all labels (`benchmarks/ablations/scores.py
+--validate`). So a label's own documents are judged together with `smoothing` further ones, on which it does as labels
+do on average: the threshold of a rare label lies near the common one, that of a frequent label where its documents want
+it.
 """
 
 from __future__ import annotations

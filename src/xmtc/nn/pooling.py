@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from xmtc.nn.layers import padding_mask
+from xmtc.nn.layers import expect_share, padding_mask
 
 
 class MaxPooling(nn.Module):
@@ -37,15 +37,3 @@ class MaxPooling(nn.Module):
         """For one document, how many of the hidden units are largest at each word, as shares; alike for all labels."""
         places = hidden[0, : int(lengths[0])].argmax(0)
         return torch.bincount(places, minlength=int(lengths[0])) / hidden.shape[2]
-
-
-def expect_share(output: nn.Linear, share: float) -> None:
-    """Set a layer's bias so that its scores fit if this share of labels is right; saves hundreds of steps.
-
-    >>> layer = nn.Linear(2, 3)
-    >>> expect_share(layer, 0.5)
-    >>> layer.bias.tolist()
-    [0.0, 0.0, 0.0]
-    """
-    share = min(max(share, 1e-6), 1 - 1e-6)
-    nn.init.constant_(output.bias, torch.logit(torch.tensor(share, dtype=torch.float64)).item())

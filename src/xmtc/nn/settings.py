@@ -7,30 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 
-LEARN, RANDOM = "learn", "random"
 Epoch = Annotated[int, Field(ge=0)]
-
-
-class WordSettings(BaseModel):
-    """Texts as sequences of word vectors.
-
-    `vectors` is a file of word vectors (see `xmtc.text.vectors`), "learn" (learned on the training documents) or
-    "random". Words that a file does not have get vectors learned on the documents and mapped into the file's space, or
-    random ones (`missing`), as in the paper. For `warm_up` epochs all vectors first learn the labels with a bag of
-    words, which takes seconds and saves a network hours where words are many and their documents few.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
-
-    max_words: int = Field(500_000, ge=3)
-    min_df: PositiveInt = 1
-    max_tokens: PositiveInt = 500
-    vectors: str = LEARN
-    missing: Literal["learn", "random"] = "learn"
-    dimensions: PositiveInt = 100
-    warm_up: Annotated[int, Field(ge=0)] = 0
-    frozen: bool = False
-    dropout: float = Field(0.2, ge=0, lt=1)
 
 
 class EncoderSettings(BaseModel):

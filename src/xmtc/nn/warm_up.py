@@ -9,15 +9,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from xmtc.corpus.corpus import take_rows
-from xmtc.labelspace.tree import derived_seed
-from xmtc.nn.adam import RowAdam
-from xmtc.nn.batches import Ints
-from xmtc.nn.layers import chance, dropped
-from xmtc.nn.levels import JUDGED_AT, Documents, ndcg
-from xmtc.nn.pooling import expect_share
-from xmtc.nn.threads import cores_at_work
+from xmtc.nn.batching import Ints
+from xmtc.nn.datasets import Documents
+from xmtc.nn.dropout import chance, dropped
+from xmtc.nn.layers import expect_share
+from xmtc.nn.metrics import JUDGED_AT, ndcg
+from xmtc.nn.optim import RowAdam
+from xmtc.nn.parallel import cores_at_work
 from xmtc.progress import progress
-from xmtc.text.tokens import TokenStore
+from xmtc.seeding import derived_seed
+from xmtc.text.token_store import TokenStore
 
 BATCH, LEARNING_RATE, DROPOUT = 64, 0.01, 0.4
 

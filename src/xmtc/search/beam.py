@@ -60,7 +60,7 @@ def descend(
     `values` are the log-probabilities of the pairs' children, `so_far` those of the pairs. Returns ids and scores as
     `beam_search` does.
     """
-    from xmtc.kernels.tree import best_of_groups
+    from xmtc.kernels.tree_scoring import best_of_groups
 
     sizes, children = children_of(level, nodes)
     per_document = np.bincount(rows, sizes, minlength=documents).astype(np.int64)

@@ -12,9 +12,10 @@ from scipy.sparse import csr_array
 
 from xmtc.corpus.labels import Csr
 from xmtc.kernels import cores, in_threads
-from xmtc.labelspace.tree import LabelTree, derived_seed
+from xmtc.labelspace.tree import LabelTree
 from xmtc.progress import Progress
-from xmtc.search.linear import LOSSES, NO_OFFSETS, NodeWeights, ends_of
+from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, NodeWeights, ends_of
+from xmtc.seeding import derived_seed
 
 SMALLEST_TASK = 8  # children; fewer would not be worth preparing the node's documents
 PARTS_A_CORE = 8  # of a level's work, at least, so that no core waits long for the last part of another
@@ -22,7 +23,7 @@ SURE, NEVER = 100.0, -1.0  # scores of an only child, and of a child where nothi
 
 
 class LinearSettings(Protocol):
-    """How classifiers are trained; see `xmtc.kernels.svm`."""
+    """How classifiers are trained; see `xmtc.kernels.coordinate_descent`."""
 
     @property
     def loss(self) -> str:
@@ -113,7 +114,7 @@ class Task:
 
 def _train_children(features: Csr, task: Task, settings: LinearSettings, seed: int) -> Trained:
     """The classifiers of some children of a node."""
-    from xmtc.kernels.svm import train_node
+    from xmtc.kernels.coordinate_descent import train_node
 
     biases = np.full(len(task.sizes), SURE if task.only_child else NEVER, np.float32)
     found = np.flatnonzero(task.sizes) if not task.only_child else np.zeros(0, np.int64)
@@ -167,7 +168,7 @@ def tasks_of(level: Csr, lists: Any, reached: Csr | None) -> Iterator[Task]:
 
 def joined(of_nodes: list[list[Trained]]) -> NodeWeights:
     """The classifiers of a level's nodes one after the other, each node's turned from children x features around."""
-    from xmtc.kernels.tree import by_feature
+    from xmtc.kernels.tree_scoring import by_feature
 
     def turned(parts: list[Trained]) -> Any:
         sizes, features, weights = (np.concatenate([part[at] for part in parts]) for at in range(3))

@@ -18,11 +18,11 @@ from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
 from xmtc.corpus.strings import Strings, digests
-from xmtc.search.dense import DenseIndex
-from xmtc.search.sparse import SparseIndex
+from xmtc.search.dense_index import DenseIndex
+from xmtc.search.sparse_index import SparseIndex
 from xmtc.storage import FolderReader, FolderWriter
-from xmtc.text.documents import DocumentVectors
-from xmtc.text.mean_vectors import MeanVectors
+from xmtc.text.document_features import DocumentVectors
+from xmtc.text.mean_embeddings import MeanVectors
 
 Floats = NDArray[np.float32]
 VectorKind = Literal["mean", "tfidf_mean", "tfidf", "encoder"]

@@ -14,7 +14,7 @@ from xmtc.corpus.sparse import make_csr
 from xmtc.corpus.strings import Strings
 from xmtc.errors import NotFitted, XmtcError
 from xmtc.progress import progress
-from xmtc.text.words import WordRules
+from xmtc.text.word_rules import WordRules
 
 BLOCK_BYTES = 16 << 20
 LETTERS_A_WORD = 8  # and its two marks
@@ -115,7 +115,7 @@ class TfIdf:
 
     @property
     def table(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-        """Terms' keys to columns, as `xmtc.kernels.words` looks them up."""
+        """Terms' keys to columns, as `xmtc.kernels.term_counts` looks them up."""
         if self._table is None:
             raise NotFitted("this tf-idf was not fitted")
         return self._table
@@ -134,7 +134,7 @@ class TfIdf:
         return self._weighed(self._counted(texts))
 
     def _fit(self, texts: Strings) -> Counted:
-        from xmtc.kernels import words as kernel
+        from xmtc.kernels import term_counts as kernel
 
         settings = self.settings
         counted = self._counted(texts)
@@ -153,8 +153,8 @@ class TfIdf:
         return counted
 
     def _counted(self, texts: Strings) -> Counted:
-        from xmtc.kernels.letters import count_letters
-        from xmtc.kernels.words import count_terms
+        from xmtc.kernels.char_ngrams import count_letters
+        from xmtc.kernels.term_counts import count_terms
 
         rules, letters, parts = self.settings.rules, self.settings.letters, []
         count, sizes = (count_terms, self.settings.ngrams) if letters is None else (count_letters, letters)
@@ -167,7 +167,7 @@ class TfIdf:
         return Counted.joined(parts)
 
     def _weighed(self, counted: Counted) -> Csr:
-        from xmtc.kernels import words as kernel
+        from xmtc.kernels import term_counts as kernel
 
         indices, values, indptr = kernel.weigh(
             counted.keys, counted.counts, counted.indptr, *self.table,
@@ -179,7 +179,7 @@ class TfIdf:
 
     def _term_strings(self, texts: Strings, counted: Counted, places: NDArray[np.int64]) -> Strings:
         """The terms as text, each read from the document where it was counted first."""
-        from xmtc.kernels import words as kernel
+        from xmtc.kernels import term_counts as kernel
 
         rules = self.settings.rules
         min_chars = rules.min_chars if self.settings.letters is None else 1
@@ -203,7 +203,7 @@ class TfIdf:
     @classmethod
     def from_arrays(cls, settings: TfIdfSettings, arrays: Mapping[str, NDArray[Any]]) -> TfIdf:
         """The inverse of `to_arrays`; a KeyError or ValueError for arrays that no `to_arrays` made."""
-        from xmtc.kernels import words as kernel
+        from xmtc.kernels import term_counts as kernel
 
         made = cls(settings)
         made.idf, made._keys = arrays["idf"], arrays["keys"]

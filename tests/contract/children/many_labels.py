@@ -12,7 +12,7 @@ resource.setrlimit(resource.RLIMIT_DATA, (CAP, CAP))
 from xmtc.corpus.corpus import Corpus, label_matrix  # noqa: E402
 from xmtc.corpus.labels import LabelSet  # noqa: E402
 from xmtc.corpus.strings import Strings  # noqa: E402
-from xmtc.models.catalogue import make  # noqa: E402
+from xmtc.models.registry import make  # noqa: E402
 
 LABELS, DOCUMENTS, PER_DOCUMENT = 200_000, int(sys.argv[3]), 10
 rng = np.random.default_rng(0)

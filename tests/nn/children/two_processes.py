@@ -5,13 +5,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
 import torch
 from toy_learner import Killed, ToyLearner, short
 
 from xmtc.checkpoints import Checkpoints
-from xmtc.nn.task import train
+from xmtc.nn.trainer import train
 
 DOCUMENTS = 13  # in batches of 4: the last one has fewer documents than there are processes
 

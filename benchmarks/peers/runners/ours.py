@@ -1,0 +1,55 @@
+"""Our own models, on the same matrices and measured in the same way."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, csr_matrix
+
+import xmtc
+from benchmarks.peers.runners.measured import K, Tool, run
+from xmtc.corpus.corpus import Corpus, label_matrix
+from xmtc.corpus.labels import LabelSet
+from xmtc.errors import XmtcError
+
+
+class Ours(Tool):
+    """A model of the catalogue with its defaults."""
+
+    def read(self, features: Path) -> None:
+        """As a corpus with features instead of texts."""
+        super().read(features)
+        labels = LabelSet.of(map(str, range(self.y.shape[1])))
+        targets = label_matrix(self.y.indices, self.y.indptr, len(labels))
+        self.corpus = Corpus(targets, labels, features=csr_array(self.x), name=str(features))
+
+    def fit(self) -> None:
+        """All defaults, seed 0."""
+        self.model = xmtc.make(self.method).fit(self.corpus)
+
+    def finish(self) -> None:
+        """Save the model."""
+        self.model.save(self.out / "model")
+
+    def ready(self, rows: csr_matrix) -> Any:
+        """A corpus without labels."""
+        none = label_matrix([], np.zeros(rows.shape[0] + 1, np.int64), len(self.corpus.labels))
+        return Corpus(none, self.corpus.labels, features=csr_array(rows))
+
+    def predict(self, documents: Any) -> Any:
+        """As users call it."""
+        return self.model.predict(documents, k=K)
+
+    def answers(self, found: Any) -> tuple[Any, Any]:
+        """They are arrays already."""
+        return found.ids, found.scores
+
+
+if __name__ == "__main__":
+    try:
+        run(Ours)
+    except XmtcError as error:
+        sys.exit(str(error))

@@ -1,0 +1,219 @@
+"""How a corpus file is to be read, and the builder that every reader fills."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.corpus.corpus import Corpus, label_matrix
+from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.sources import BadLine
+from xmtc.corpus.sparse import make_csr
+from xmtc.corpus.strings import StringsBuilder
+from xmtc.errors import BadInput
+
+MAX_ID = 2**31 - 1
+MAX_WEIGHT = 3.4028235677973362e38  # the largest number that float32 rounds to a finite one
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Everything that a reader may be told; each format uses what applies to it.
+
+    `text` may name several fields, joined by a blank line; `unlabelled` allows documents without a label field (for
+    prediction); `index_base` is 0 or 1 where a format has numbered labels or features.
+    """
+
+    text: tuple[str, ...] = ("text",)
+    labels: str = "labels"
+    id: str = "id"
+    keep: tuple[str, ...] = ()
+    label_separator: str | None = None
+    index_base: Literal[0, 1] = 0
+    unlabelled: bool = False
+    skip_bad: bool = False
+
+    def split(self, cell: str, default: str | None = None) -> list[str]:
+        """The labels in a string, split at the given separator, else at the default one, else not at all.
+
+        >>> ReadOptions(label_separator=",").split("import policy, fish"), ReadOptions().split("import, export")
+        (['import policy', 'fish'], ['import, export'])
+        """
+        separator = self.label_separator or default
+        parts = cell.split(separator) if separator else [cell]
+        return [part.strip() for part in parts if part.strip()]
+
+
+class CorpusBuilder:
+    """Collects documents one by one in compact form; knows what to do with a bad one.
+
+    >>> builder = CorpusBuilder("docs", ReadOptions())
+    >>> builder.add(["apple", "food"], text="red fruit", id="d1")
+    >>> builder.build()
+    Corpus(docs: 1 documents with texts, 2 labels)
+    """
+
+    def __init__(self, path: str, options: ReadOptions, labels: LabelSet | None = None) -> None:
+        self.path = path
+        self.options = options
+        self.skipped = 0
+        self._given = labels or LabelSet.of([])
+        self._label_ids: dict[str, int] = {key: i for i, key in enumerate(self._given.keys)}
+        self._label_indices = array("i")
+        self._label_indptr = array("q", [0])
+        self._has: tuple[bool, bool] | None = None  # whether the documents have texts, and features
+        self._texts = StringsBuilder()
+        self._ids = StringsBuilder()
+        self._fields = {name: StringsBuilder() for name in options.keep}
+        self._feature_indices = array("i")
+        self._feature_values = array("f")
+        self._feature_indptr = array("q", [0])
+
+    def __len__(self) -> int:
+        return len(self._label_indptr) - 1
+
+    def add(
+        self,
+        labels: Sequence[str],
+        *,
+        text: str | None = None,
+        id: str | None = None,
+        fields: Sequence[str] = (),
+        features: tuple[Sequence[int], Sequence[float]] | None = None,
+    ) -> None:
+        """Add a document: its text and/or its features, and its label keys; BadLine, and nothing added, if it is bad.
+
+        A corpus must be uniform: either every document has a text or none has, and so for ids and features.
+        """
+        if "" in labels:
+            raise BadLine("one of the labels is empty")
+        has = (text is not None, features is not None)
+        if has != self._has:
+            self._check_uniform(has)
+        if features is not None:
+            check_features(*features)
+        ids = self._label_ids
+        self._add([ids.setdefault(key, len(ids)) for key in labels], features)
+        if text is not None:
+            self._texts.append(text)
+        if id is not None:
+            self._ids.append(id)
+        if fields:
+            for column, value in zip(self._fields.values(), fields, strict=True):
+                column.append(value)
+
+    def add_texts(self, labels: Sequence[Sequence[str]], texts: Sequence[str], ids: Sequence[str]) -> None:
+        """Add many documents with text and id, quicker than one by one; no label may be empty."""
+        if self._has != (True, False):
+            self._check_uniform((True, False))
+        known = self._label_ids
+        end = self._label_indptr.pop()
+        self._label_indptr.extend(accumulate(map(len, labels), initial=end))
+        self._label_indices.extend([known.setdefault(key, len(known)) for keys in labels for key in keys])
+        self._texts.extend(texts)
+        self._ids.extend(ids)
+
+    def add_numbered(self, labels: Sequence[int], features: tuple[Sequence[int], Sequence[float]]) -> None:
+        """Add a document of a format that knows labels only by number; the label set is given to `build`."""
+        if labels and not 0 <= min(labels) <= max(labels) <= MAX_ID:
+            raise BadLine(f"label {min(labels) if min(labels) < 0 else max(labels)} is out of range")
+        check_features(*features)
+        self._add(labels, features)
+
+    def _add(self, labels: Sequence[int], features: tuple[Sequence[int], Sequence[float]] | None) -> None:
+        self._label_indices.extend(labels)
+        self._label_indptr.append(len(self._label_indices))
+        if features is not None:
+            self._feature_indices.extend(features[0])
+            self._feature_values.extend(features[1])
+            self._feature_indptr.append(len(self._feature_indices))
+
+    def _check_uniform(self, has: tuple[bool, bool]) -> None:
+        """Called for the first document, which sets the shape, and for the first that breaks it."""
+        if self._has is None:
+            self._has = has
+            return
+        for what, here, before in zip(("text", "features"), has, self._has, strict=True):
+            if here and not before:
+                raise BadLine(f"this document has {what}, but those before it have none")
+            if before and not here:
+                raise BadLine(f"this document has no {what}, but those before it have")
+
+    def bad(self, line: int | None, problem: str, remedy: str = "") -> None:
+        """A bad line: raise, or count it when the user asked to skip such lines."""
+        if not self.options.skip_bad:
+            raise BadInput(self.path, line, problem, remedy or "mend the line, or skip bad lines with --skip-bad")
+        self.skipped += 1
+
+    @property
+    def numbered_label_count(self) -> int:
+        """The highest label number so far, plus one."""
+        return int(np.frombuffer(self._label_indices, np.int32).max(initial=-1)) + 1
+
+    def build(self, labels: LabelSet | None = None, feature_count: int | None = None) -> Corpus:
+        """The corpus; a file without documents or without labels is an error. Use the builder no more afterwards.
+
+        `labels` belongs to documents added by number.
+        """
+        if self.skipped:
+            print(f"{self.path}: {self.skipped:,} bad lines skipped, {len(self):,} documents read", file=sys.stderr)
+        if not len(self):
+            problem = "there is no document in it" if not self.skipped else "every line in it is bad"
+            raise BadInput(self.path, None, problem, "give a file with one document a line")
+        if not self._label_indices and not self.options.unlabelled:
+            remedy = "name the labels with --labels-field, or read it as documents to be tagged (unlabelled=True)"
+            raise BadInput(self.path, None, "no document has a label", remedy)
+        if labels is None:
+            labels = self._given.extend(self._label_ids) if len(self._label_ids) > len(self._given) else self._given
+        indptr = np.frombuffer(self._label_indptr, np.int64)
+        return Corpus(
+            label_matrix(np.frombuffer(self._label_indices, np.int32), indptr, len(labels)),
+            labels,
+            texts=self._texts.build() if len(self._texts) else None,
+            features=self._features(feature_count) if len(self._feature_indptr) > 1 else None,
+            ids=self._ids.build() if len(self._ids) else None,
+            fields={name: column.build() for name, column in self._fields.items()},
+            name=self.path,
+        )
+
+    def _features(self, count: int | None) -> Csr:
+        indices: NDArray[np.int32] = np.frombuffer(self._feature_indices, np.int32)
+        width = count if count is not None else int(indices.max(initial=-1)) + 1
+        values = np.frombuffer(self._feature_values, np.float32)
+        indptr = np.frombuffer(self._feature_indptr, np.int64)
+        matrix = make_csr(values, indices, indptr, (len(indptr) - 1, width))
+        matrix.sort_indices()
+        return matrix
+
+
+def check_features(indices: Sequence[int], values: Sequence[float]) -> None:
+    """BadLine unless the ids are different and not negative, and the values finite.
+
+    >>> check_features([1, 7], [0.5, 2])
+    """
+    if not indices:
+        return
+    if min(indices) < 0:
+        raise BadLine(f"feature {min(indices)} is negative", "features are numbered from 0; see --index-base")
+    if max(indices) > MAX_ID:
+        raise BadLine(f"feature {max(indices)} is too large: {MAX_ID} is the highest number possible")
+    if len(set(indices)) < len(indices):
+        twice = next(index for at, index in enumerate(indices) if index in indices[:at])
+        raise BadLine(f"feature {twice} occurs twice in the document")
+    # One sum finds NaN and infinity faster than looking at each value.
+    if not sum(map(abs, values)) <= MAX_WEIGHT:
+        for index, value in zip(indices, values, strict=True):
+            if not abs(value) <= MAX_WEIGHT:
+                raise BadLine(f"feature {index} has the weight {value}, a finite number was expected")
+
+
+def text_of(parts: Iterable[str]) -> str:
+    """The text of a document whose text is in several fields."""
+    return "\n\n".join(parts)

@@ -1,0 +1,72 @@
+"""The formats by name, suffix and ability; their modules are imported on demand."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Protocol, cast
+
+from xmtc.corpus.builder import ReadOptions
+from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import Source
+from xmtc.errors import ConfigError
+
+# Order matters for detection by content: the strictest first.
+FORMATS = {
+    "parquet": "Parquet table with text and labels columns",
+    "npz": "scipy .npz pair: X.npz (features) with Y.npz (labels)",
+    "jsonl": "JSON lines",
+    "xmc": "XMC repository's sparse text format",
+    "fasttext": "fastText lines with __label__ prefixes",
+    "table": "CSV or TSV with a header line",
+    "textpair": "paired files *_texts.txt and *_labels.txt",
+}
+
+
+class Format(Protocol):
+    """What a format's module offers."""
+
+    SUFFIXES: tuple[str, ...]
+    HOLDS: tuple[str, ...]  # of "texts", "features" and "fields"
+
+    def sniff(self, head: bytes) -> bool:
+        """Whether the file's first bytes look like this format."""
+
+    def read(self, source: Source, options: ReadOptions, labels: LabelSet | None = None) -> Corpus:
+        """Read the whole file."""
+
+    def write(self, corpus: Corpus, path: str) -> None:
+        """Write the corpus."""
+
+
+def format_module(name: str) -> Format:
+    """The module of a format by name."""
+    if name not in FORMATS:
+        raise ConfigError(f"unknown format {name!r}; known formats: {', '.join(FORMATS)}")
+    return cast(Format, importlib.import_module(f"xmtc.corpus.formats.{name}"))
+
+
+def suffixes() -> tuple[str, ...]:
+    """The suffixes of all formats."""
+    return tuple(dict.fromkeys(suffix for name in FORMATS for suffix in format_module(name).SUFFIXES))
+
+
+def by_suffix(path: str | Path) -> list[str]:
+    """The formats that the name of a file allows: those with the longest suffix that fits.
+
+    >>> by_suffix("docs.csv.gz"), by_suffix("train_texts.txt"), by_suffix("docs.docx")
+    (['table'], ['textpair'], [])
+    """
+    file = Path(path).name.lower().removesuffix(".gz")
+    fitting = {
+        name: max(len(suffix) for suffix in format_module(name).SUFFIXES if file.endswith(suffix))
+        for name in FORMATS
+        if file.endswith(format_module(name).SUFFIXES)
+    }
+    return [name for name, length in fitting.items() if length == max(fitting.values())]
+
+
+def able(what: str) -> str:
+    """The names of the formats that hold "texts", "features" or "fields", as a list for people."""
+    return ", ".join(name for name in FORMATS if what in format_module(name).HOLDS)

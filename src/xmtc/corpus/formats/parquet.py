@@ -1,0 +1,144 @@
+"""Parquet: a column of texts (or of features) and one of labels; column names are options.
+
+Labels are a list of strings, or a string that is split at the label separator if one is given and is one label if not.
+Features are a list of (index, value) structs. In errors, the number behind the file's name is the row, from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from xmtc.corpus.builder import CorpusBuilder, ReadOptions, text_of
+from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import BadLine, Source, replacing
+from xmtc.errors import BadInput
+
+SUFFIXES = (".parquet", ".pq")
+HOLDS = ("texts", "features", "fields")
+ROWS = 4096  # documents in memory at a time
+WIDTH = b"xmtc.feature_count"  # where the number of feature columns stands in the file's own metadata
+
+
+def sniff(head: bytes) -> bool:
+    """Whether the file begins as Parquet files do."""
+    return head.startswith(b"PAR1")
+
+
+def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -> Corpus:
+    """Read a Parquet file, some thousand rows at a time."""
+    import pyarrow
+    from pyarrow import parquet
+
+    if source.is_stdin:
+        raise BadInput("-", None, "Parquet cannot be read from standard input", "save it to a file first")
+    builder = CorpusBuilder(source.path, options, labels)
+    try:
+        file = parquet.ParquetFile(source.path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise BadInput(source.path, None, f"not a Parquet file: {error}", "make or fetch it again") from error
+    with file:
+        schema = file.schema_arrow
+        wanted = _wanted(source.path, schema.names, options)
+        width = (schema.metadata or {}).get(WIDTH)
+        try:
+            for batch in file.iter_batches(ROWS, columns=wanted):
+                _add_batch(builder, {name: batch.column(name).to_pylist() for name in wanted}, batch.num_rows)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise BadInput(source.path, None, f"the file is damaged: {error}", "make or fetch it again") from error
+    return builder.build(feature_count=int(width) if width is not None else None)
+
+
+def _wanted(path: str, names: Sequence[str], options: ReadOptions) -> list[str]:
+    def need(name: str, option: str) -> str:
+        if name not in names:
+            found = ", ".join(map(repr, names))
+            raise BadInput(path, None, f"no column {name!r} (columns found: {found})", f"name the column with {option}")
+        return name
+
+    wanted = [need(name, "--keep") for name in options.keep]
+    if "features" in names:
+        wanted += ["features", *(name for name in options.text if name in names)]
+    else:
+        wanted += [need(name, "--text-field") for name in options.text]
+    if options.labels in names or not options.unlabelled:
+        wanted.append(need(options.labels, "--labels-field"))
+    if options.id in names:
+        wanted.append(options.id)
+    return list(dict.fromkeys(wanted))
+
+
+def _add_batch(builder: CorpusBuilder, columns: dict[str, list[Any]], size: int) -> None:
+    options = builder.options
+    first = len(builder) + builder.skipped
+    texts = [columns[name] for name in options.text if name in columns]
+    none: list[Any] = [None] * size
+    tags, ids, features = (columns.get(name, none) for name in (options.labels, options.id, "features"))
+    for row in range(size):
+        try:
+            builder.add(
+                _labels(tags[row], options),
+                text=text_of(_string(column[row], "text") for column in texts) if texts else None,
+                id=str(ids[row]) if options.id in columns else None,
+                fields=[_string(columns[name][row], name) for name in options.keep],
+                features=_features(features[row]) if "features" in columns else None,
+            )
+        except BadLine as error:
+            builder.bad(first + row + 1, error.problem, error.remedy)
+
+
+def _string(value: Any, what: str) -> str:
+    if value is None:
+        raise BadLine(f"this row has no {what}")
+    return value if isinstance(value, str) else str(value)
+
+
+def _labels(value: Any, options: ReadOptions) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return options.split(value)
+    if not isinstance(value, list) or None in value:
+        raise BadLine(f"column {options.labels!r} must hold strings or lists of strings")
+    return [str(label) for label in value]
+
+
+def _features(value: Any) -> tuple[list[int], list[float]]:
+    try:
+        return [int(pair["index"]) for pair in value or ()], [float(pair["value"]) for pair in value or ()]
+    except (TypeError, KeyError, ValueError) as error:
+        raise BadLine("column 'features' must hold lists of structs with an index and a value") from error
+
+
+def write(corpus: Corpus, path: str) -> None:
+    """Write the columns id, text and/or features, labels, and those that were kept."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    keys = list(corpus.labels.keys)
+    types = {"id": pa.string()}
+    if corpus.texts is not None:
+        types["text"] = pa.string()
+    if corpus.features is not None:
+        types["features"] = pa.list_(pa.struct([("index", pa.int32()), ("value", pa.float32())]))
+    types |= {"labels": pa.list_(pa.string())} | {name: pa.string() for name in corpus.fields}
+    metadata = {WIDTH: str(corpus.features.shape[1])} if corpus.features is not None else {}
+    schema = pa.schema(list(types.items()), metadata=metadata)
+    with replacing(path) as out, parquet.ParquetWriter(out, schema, compression="zstd") as writer:
+        for start in range(0, len(corpus), ROWS):
+            part = corpus[start : start + ROWS]
+            columns: dict[str, Any] = {
+                "id": [corpus.id(row) for row in range(start, start + len(part))],
+                "labels": [[keys[label] for label in part.labels_of(row)] for row in range(len(part))],
+            }
+            if part.texts is not None:
+                columns["text"] = list(part.texts)
+            if part.features is not None:
+                pairs = zip(part.features.indices.tolist(), part.features.data.tolist(), strict=True)
+                flat = [{"index": index, "value": value} for index, value in pairs]
+                indptr = part.features.indptr.tolist()
+                columns["features"] = [flat[a:b] for a, b in pairwise(indptr)]
+            columns |= {name: list(column) for name, column in part.fields.items()}
+            writer.write_batch(pa.record_batch([pa.array(columns[name], types[name]) for name in types], schema=schema))

@@ -1,0 +1,184 @@
+"""CSV and TSV with a header line; texts may hold quoted newlines.
+
+The delimiter is that of the suffix (`.csv` comma, `.tsv` tab) unless the header shows that it is another of tab, comma,
+semicolon and `|`. The labels of a document stand in one cell: a JSON list of strings, or labels between separators.
+The separator is the one that was asked for; else `|` if a label cell near the beginning of the file has one, else `;`
+likewise, else `|`. A comma is never guessed, since names like "Austen, Jane" have one.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterator, Sequence
+
+import orjson
+
+from xmtc.corpus.builder import CorpusBuilder, ReadOptions, text_of
+from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import BadLine, Source, decode, replacing
+from xmtc.errors import BadInput
+from xmtc.progress import track
+
+SUFFIXES = (".csv", ".tsv")
+HOLDS = ("texts", "fields")
+DELIMITERS = ("\t", ",", ";", "|")
+OWN_DELIMITER = {".csv": ",", ".tsv": "\t"}
+SEPARATORS = ("|", ";")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether the first line is a header with a column `text` or `labels`."""
+    return any({"text", "labels"} & set(_header(head, delimiter)) for delimiter in DELIMITERS)
+
+
+def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -> Corpus:
+    """Read a table; the number in an error is the line of the file on which the bad row begins."""
+    csv.field_size_limit(sys.maxsize)  # the default refuses documents above 128 kB
+    builder = CorpusBuilder(source.path, options, labels)
+    head = source.head()
+    source.refuse_binary(head)
+    delimiter = _delimiter(head, options, OWN_DELIMITER.get(source.suffix))
+    rows = _rows(source, builder, delimiter)
+    line, header = next(rows, (1, []))
+    if not header:
+        return builder.build()  # which says that there is no document
+    at = {name: position for position, name in enumerate(header)}
+    text_at = [_column(source, line, at, name, "--text-field") for name in options.text]
+    keep_at = [_column(source, line, at, name, "--keep") for name in options.keep]
+    id_at = at.get(options.id)
+    labels_at = at.get(options.labels)
+    if labels_at is None and not options.unlabelled:
+        _column(source, line, at, options.labels, "--labels-field")
+    separator = _separator(head, delimiter, labels_at)
+    for line, row in rows:
+        try:
+            if len(row) != len(header):
+                problem = f"{len(row)} cells, but the header has {len(header)} columns split at {delimiter!r}"
+                raise BadLine(problem, "quote cells that hold the delimiter, or skip bad lines with --skip-bad")
+            builder.add(
+                _labels(row[labels_at], options, separator) if labels_at is not None else (),
+                text=text_of(row[position] for position in text_at),
+                id=row[id_at] if id_at is not None else None,
+                fields=[row[position] for position in keep_at],
+            )
+        except BadLine as error:
+            builder.bad(line, error.problem, error.remedy)
+    return builder.build()
+
+
+class _TextLines:
+    """Decoded lines for the csv module, counted so that errors name the true line.
+
+    Not a generator: one of those ends with its first exception, and reading must go on behind a bad line.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.read = 0
+        self._lines = source.raw_lines()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.read += 1
+        return decode(line) + "\n"
+
+
+def _rows(source: Source, builder: CorpusBuilder, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """(line on which it begins, cells) of every row that is not blank."""
+    lines = _TextLines(source)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        begin = lines.read + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            at_end = "unexpected end" in str(error)
+            builder.bad(begin, "a quote that opens here is never closed" if at_end else f"not CSV: {error}")
+        except BadLine as error:
+            builder.bad(lines.read, error.problem, error.remedy)
+        else:
+            if len(row) > 1 or any(map(str.strip, row)):
+                yield begin, row
+
+
+def _header(head: bytes, delimiter: str) -> list[str]:
+    first = head.decode("utf-8", "replace").lstrip("\r\n").splitlines(keepends=True)[:1]
+    return next(csv.reader(first, delimiter=delimiter), [])
+
+
+def _delimiter(head: bytes, options: ReadOptions, own: str | None) -> str:
+    """The delimiter whose header has the wanted columns; in doubt the suffix's own, then that with most columns."""
+
+    def merit(delimiter: str) -> tuple[bool, bool, int]:
+        header = _header(head, delimiter)
+        return set(options.text) <= set(header), delimiter == own and len(header) > 1, len(header)
+
+    return max(DELIMITERS, key=merit)
+
+
+def _separator(head: bytes, delimiter: str, labels_at: int | None) -> str:
+    """The label separator as the module's docstring says, seen in the cells of the file's first bytes."""
+    if labels_at is None:
+        return SEPARATORS[0]
+    begin = io.StringIO(head.decode("utf-8", "replace"), newline="")
+    rows = list(csv.reader(begin, delimiter=delimiter))[1:]
+    # A JSON list says itself where its labels end, so a separator inside it means nothing.
+    cells = [row[labels_at] for row in rows if len(row) > labels_at and not row[labels_at].startswith("[")]
+    return next((s for s in SEPARATORS if any(s in cell for cell in cells)), SEPARATORS[0])
+
+
+def _column(source: Source, line: int, at: dict[str, int], name: str, option: str) -> int:
+    if name in at:
+        return at[name]
+    if len(at) == 1:
+        problem = f"a wrong delimiter? The header is a single column {next(iter(at))!r}, and {name!r} is missing"
+        raise BadInput(source.path, line, problem, "separate the columns by tab, comma, semicolon or |")
+    found = ", ".join(map(repr, at))
+    raise BadInput(source.path, line, f"no column {name!r} (columns found: {found})", f"name the column with {option}")
+
+
+def _labels(cell: str, options: ReadOptions, separator: str) -> list[str]:
+    if cell.startswith("[") and cell.endswith("]"):
+        try:
+            listed = orjson.loads(cell)
+        except orjson.JSONDecodeError:
+            pass  # a label in brackets, not a JSON list
+        else:
+            if all(isinstance(label, str) for label in listed):
+                return list(listed)
+    return options.split(cell, separator)
+
+
+def _cell(labels: Sequence[str]) -> str:
+    """Labels as one cell: with `|` between them, or as a JSON list where that would be read otherwise."""
+    joined = SEPARATORS[0].join(labels)
+    plain = ";" not in joined and _labels(joined, ReadOptions(), SEPARATORS[0]) == labels
+    return joined if plain else orjson.dumps(labels).decode()
+
+
+def write(corpus: Corpus, path: str) -> None:
+    """Write a table with the columns id, text, labels and those that were kept; NUL characters become spaces."""
+    assert corpus.texts is not None
+    keys = list(corpus.labels.keys)
+    delimiter = "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
+    with replacing(path) as out:
+        stream = io.TextIOWrapper(out, "utf-8", newline="")
+        # The line end of RFC 4180; with a plain newline, the csv module would not quote carriage returns in a text.
+        writer = csv.writer(stream, delimiter=delimiter, lineterminator="\r\n")
+        writer.writerow(["id", "text", "labels", *corpus.fields])
+        for row in track(range(len(corpus)), f"writing {path}"):
+            cells = [
+                corpus.id(row),
+                corpus.texts[row],
+                _cell([keys[label] for label in corpus.labels_of(row)]),
+                *(column[row] for column in corpus.fields.values()),
+            ]
+            writer.writerow([cell.replace("\0", " ") for cell in cells])
+        stream.detach()  # flushes, and leaves the file to `replacing`

@@ -1,0 +1,155 @@
+"""Which format a path is in, and reading and writing in any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from xmtc.corpus import folder, label_file
+from xmtc.corpus.builder import ReadOptions
+from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.formats import FORMATS, able, by_suffix, format_module, suffixes
+from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import Source
+from xmtc.errors import BadInput, ConfigError, XmtcError
+
+BINARY = ("parquet", "npz")  # known by their first bytes, whatever the name says
+NUMBERED = ("npz", "xmc")  # know labels only by number, and look for labels.tsv themselves
+
+
+def read(
+    path: str | Path,
+    *,
+    part: str = "train",
+    format: str | None = None,
+    label_set: LabelSet | str | Path | None = None,
+    text: str | Sequence[str] = "text",
+    labels: str = "labels",
+    id: str = "id",
+    keep: Sequence[str] = (),
+    label_separator: str | None = None,
+    index_base: Literal[0, 1] = 0,
+    unlabelled: bool = False,
+    skip_bad: bool = False,
+) -> Corpus:
+    """Read a corpus from a file, from `-` (standard input), or from a folder with `train.*` and `test.*`.
+
+    Args:
+        part: which file of a folder: "train" or "test".
+        format: one of FORMATS; if not given, name and content tell.
+        label_set: the labels, their names and parents: a LabelSet, or the path of a `labels.tsv` or SKOS file. If not
+            given, a file `labels.tsv` in the folder of the corpus file is taken. Its labels come first, in its order;
+            labels that only the documents have are added behind.
+        text, labels, id: names of the fields or columns; several text fields are joined by a blank line.
+        keep: further fields to keep in `Corpus.fields`.
+        label_separator: what stands between labels where they are one string.
+        index_base: whether labels and features of the xmc format are numbered from 0 or 1.
+        unlabelled: take documents without labels, as for prediction; a plain text is then a document a line.
+        skip_bad: skip bad lines, and say on standard error how many, instead of raising BadInput for the first.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "docs.csv")
+    >>> _ = file.write_text("text,labels\\nred fruit,apple|food\\nblue sky,weather\\n")
+    >>> corpus = read(file)
+    >>> len(corpus), list(corpus.labels.keys)
+    (2, ['apple', 'food', 'weather'])
+    """
+    if index_base not in (0, 1):
+        raise ConfigError(f"index_base is {index_base}; it must be 0 or 1")
+    options = ReadOptions(
+        text=(text,) if isinstance(text, str) else tuple(text),
+        labels=labels,
+        id=id,
+        keep=tuple(keep),
+        label_separator=label_separator,
+        index_base=index_base,
+        unlabelled=unlabelled,
+        skip_bad=skip_bad,
+    )
+    if str(path) not in ("", "-") and Path(path).is_dir():
+        path = folder.part_file(path, part)
+    source = Source(path)
+    name = format or _detect(source, unlabelled=unlabelled)
+    module = format_module(name)
+    if options.keep and "fields" not in module.HOLDS:
+        raise ConfigError(f"{path}: {name} files have no fields to keep; {able('fields')} have")
+    if isinstance(label_set, (str, Path)):
+        label_set = read_label_set(label_set)
+    elif label_set is None and name not in NUMBERED and (beside := label_file.beside(source.path)):
+        label_set = label_file.read(beside)
+    return module.read(source, options, label_set)
+
+
+def detect(path: str | Path) -> str:
+    """The format of a file by its name and its first bytes; BadInput if neither tells.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "docs.txt")
+    >>> _ = file.write_text("__label__weather blue sky\\n")
+    >>> detect(file)
+    'fasttext'
+    """
+    return _detect(Source(path), unlabelled=False)
+
+
+def _detect(source: Source, *, unlabelled: bool) -> str:
+    head = source.head()
+    for name in BINARY:
+        if format_module(name).sniff(head):
+            return name
+    source.refuse_binary(head)
+    named = by_suffix(source.path)
+    for name in [*named, *FORMATS]:
+        if format_module(name).sniff(head):
+            return name
+    if len(named) == 1:
+        return named[0]  # its reader will say what is wrong, and on which line
+    if not head.strip():
+        raise BadInput(source.path, None, "the file is empty", "give a file with one document a line")
+    if unlabelled:
+        return "fasttext"  # whose lines without labels are just texts
+    raise BadInput(source.path, 1, "unknown format", f"say which it is with --format: {', '.join(FORMATS)}")
+
+
+def read_label_set(path: str | Path, language: str = "en") -> LabelSet:
+    """Read `labels.tsv`, or a SKOS vocabulary with names in this language."""
+    from xmtc.corpus import skos
+
+    source = Source(path)
+    if source.suffix in skos.SYNTAX:
+        return skos.read_labels(path, language)
+    if source.suffix == ".tsv":
+        return label_file.read(path)
+    known = ", ".join((".tsv", *skos.SYNTAX))
+    raise BadInput(path, None, "this suffix is not that of a label set", f"known suffixes: {known}")
+
+
+def write(corpus: Corpus, path: str | Path, format: str | None = None) -> None:
+    """Write a corpus in the format that is asked for or that the suffix says; JSON lines to `-`.
+
+    A path that is a folder, or has no suffix, becomes a folder: see `folder.write`. With the suffix `.txt`, texts are
+    written as fastText lines and features in the xmc format. What a format has no place for is an error if it is texts
+    or features; ids and kept fields are lost where a format has no columns.
+    """
+    if format is None and str(path) != "-" and (Path(path).is_dir() or not Path(path).suffix):
+        folder.write({"train": corpus}, path)
+        return
+    name = format or _writable(corpus, str(path))
+    module = format_module(name)
+    for what, content in (("texts", corpus.texts), ("features", corpus.features)):
+        if content is not None and what not in module.HOLDS:
+            raise XmtcError(f"{path}: {name} files cannot hold {what}; {able(what)} files can: choose one of these")
+    if corpus.texts is None and corpus.features is None:
+        raise XmtcError(f"{corpus.name} has neither texts nor features to write")
+    module.write(corpus, str(path))
+
+
+def _writable(corpus: Corpus, path: str) -> str:
+    if path == "-":
+        return "jsonl"
+    named = by_suffix(path)
+    if not named:
+        raise XmtcError(f"{path}: the suffix says no format; known suffixes: {', '.join(suffixes())}")
+    needed = "texts" if corpus.texts is not None else "features"
+    return next((name for name in named if needed in format_module(name).HOLDS), named[0])

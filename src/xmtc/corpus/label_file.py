@@ -1,0 +1,167 @@
+r"""`labels.tsv`: a header line and a line for each label, columns separated by tabs.
+
+The column `label` (the key) is required; `name`, `parent`, `description` and `alternatives` are not, their order is
+free, and other columns are ignored. Cells missing at the end of a line are empty. Tab, newline, carriage return and
+backslash inside a cell are written `\t`, `\n`, `\r` and `\\`. Several parents, and several alternatives, are separated
+by `|`; a `|` inside one of them is written `\|`, and a parent cell that as a whole is the key of a label is that label.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import BadLine, Source, decode, write_lines
+from xmtc.errors import BadInput, XmtcError
+
+NAME = "labels.tsv"
+COLUMNS = ("label", "name", "parent", "description", "alternatives")
+ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+UNESCAPES = {"\\\\": "\\", "\\t": "\t", "\\n": "\n", "\\r": "\r", "\\|": "|"}
+ESCAPED = re.compile(r"\\[\\tnr|]")
+# A bar with an even number of backslashes before it, which is to say, one that is not escaped.
+BAR = re.compile(r"(?<!\\)((?:\\\\)*)\|")
+
+
+def beside(path: str | Path) -> Path | None:
+    """The `labels.tsv` in the folder of a corpus file, None if there is none."""
+    found = Path(path).with_name(NAME) if str(path) != "-" else None
+    return found if found is not None and found.is_file() else None
+
+
+def read(path: str | Path) -> LabelSet:
+    """Read `labels.tsv`; a label that is there twice and a parent that is not there are errors with their line."""
+    source = Source(path)
+    lines = _lines(source)
+    at = _columns(source, lines)
+    width = max(at.values()) + 1
+    padding = [""] * width
+    numbers: list[int] = []
+    cells: dict[str, list[str]] = {name: [] for name in at}
+    # By column, since a million rows kept as lists would keep the garbage collector busy.
+    columns = [(cells[name].append, position) for name, position in at.items()]
+    for number, line in lines:
+        row = line.split("\t")
+        if len(row) < width:
+            row += padding
+        for append, position in columns:
+            append(row[position])
+        numbers.append(number)
+    if not numbers:
+        raise BadInput(path, None, "there is no label in it", "give a line for each label")
+    index = _index(source.path, _unescaped(cells["label"]), numbers)
+    parents = _parents(source.path, cells["parent"], index, numbers) if any(cells.get("parent", ())) else None
+    try:
+        return LabelSet.of(
+            index,
+            _unescaped(cells["name"]) if "name" in cells else None,
+            _unescaped(cells["description"]) if "description" in cells else None,
+            [_listed(cell) for cell in cells["alternatives"]] if any(cells.get("alternatives", ())) else None,
+            parents,
+        )
+    except XmtcError as cycle:
+        raise BadInput(path, None, str(cycle), "correct the parents along this path") from cycle
+
+
+def _index(path: str, keys: list[str], numbers: list[int]) -> dict[str, int]:
+    """Key to position; an error if a key is empty or there twice."""
+    index = dict(zip(keys, range(len(keys)), strict=True))
+    if "" in index:
+        raise BadInput(path, numbers[keys.index("")], "the label is empty", "give each line a label")
+    if len(index) < len(keys):
+        first: dict[str, int] = {}
+        for key, number in zip(keys, numbers, strict=True):
+            if first.setdefault(key, number) != number:
+                problem = f"the label {key!r} occurs twice, first on line {first[key]}"
+                raise BadInput(path, number, problem, "remove one of them")
+    return index
+
+
+def _parents(path: str, cells: list[str], index: dict[str, int], numbers: list[int]) -> list[Sequence[str]]:
+    parents: list[Sequence[str]] = []
+    for cell, number in zip(cells, numbers, strict=True):
+        whole = _unescape(cell)
+        above = (whole,) if whole in index else tuple(_listed(cell))
+        for parent in above:
+            if parent not in index:
+                remedy = "add a line for it, or correct the parent"
+                raise BadInput(path, number, f"the parent {parent!r} is not a label of this file", remedy)
+        parents.append(above)
+    return parents
+
+
+def _columns(source: Source, lines: Iterator[tuple[int, str]]) -> dict[str, int]:
+    """Which of our columns stands where, from the header line."""
+    number, line = next(lines, (1, ""))
+    header = line.split("\t")
+    if "label" not in header:
+        found = ", ".join(map(repr, header))
+        problem = f"no column 'label' in the header (columns found: {found})"
+        raise BadInput(source.path, number, problem, f"the columns are {', '.join(COLUMNS)}, separated by tabs")
+    return {name: header.index(name) for name in COLUMNS if name in header}
+
+
+def _lines(source: Source) -> Iterator[tuple[int, str]]:
+    """(number, text) of the lines that are not empty."""
+    first = 1
+    for lines in source.batches():
+        try:
+            texts = b"\n".join(lines).decode().split("\n")  # at once: there may be millions of short lines
+        except UnicodeDecodeError:
+            texts = [_decoded(source, number, raw) for number, raw in enumerate(lines, first)]
+        for number, line in enumerate(texts, first):
+            if text := line.removesuffix("\r"):
+                yield number, text
+        first += len(lines)
+
+
+def _decoded(source: Source, number: int, line: bytes) -> str:
+    try:
+        return decode(line)
+    except BadLine as error:
+        raise BadInput(source.path, number, error.problem, error.remedy) from error
+
+
+def _unescape(cell: str) -> str:
+    return ESCAPED.sub(lambda found: UNESCAPES[found[0]], cell) if "\\" in cell else cell
+
+
+def _unescaped(cells: list[str]) -> list[str]:
+    return list(map(_unescape, cells))
+
+
+def _listed(cell: str) -> list[str]:
+    """The parts of a cell that are separated by bars."""
+    parts = BAR.sub("\\1\n", cell).split("\n") if "|" in cell else [cell]
+    return [_unescape(part) for part in parts if part]
+
+
+def write(labels: LabelSet, path: str | Path) -> None:
+    """Write `labels.tsv`; reading it gives the same labels in the same order."""
+    keys = list(labels.keys)
+    index = {key: i for i, key in enumerate(keys)}
+
+    def parent_cell(at: int) -> str:
+        cell = _joined([keys[parent] for parent in labels.parents_of(at)])
+        several = len(labels.parents_of(at)) > 1
+        # Parents a and b where a label "a|b" exists too: an empty third parent says that these are two.
+        while several and _unescape(cell) in index:
+            cell += "|"
+        return cell
+
+    def line(at: int) -> str:
+        name = labels.names[at] if labels.names is not None else ""
+        texts = _escaped(keys[at]), _escaped(name), parent_cell(at), _escaped(labels.description(at))
+        return "\t".join([*texts, _joined(labels.alternatives(at))])
+
+    write_lines(path, ["\t".join(COLUMNS), *map(line, range(len(labels)))])
+
+
+def _escaped(text: str) -> str:
+    return text.translate(ESCAPES)
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "|".join(_escaped(part).replace("|", "\\|") for part in parts)

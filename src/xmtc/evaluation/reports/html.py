@@ -1,0 +1,38 @@
+"""Templates to files: self-contained HTML pages, everything escaped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from xmtc.corpus.sources import replacing
+from xmtc.corpus.statistics import CorpusStatistics
+
+
+def write_page(template: str, path: str | Path, **values: Any) -> None:
+    """Fill a template of this package and write it."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    pages = Environment(
+        loader=PackageLoader("xmtc.evaluation.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    with replacing(path) as out:
+        out.write(pages.get_template(template).render(**values).encode("utf-8", "replace"))
+
+
+def write_corpus_page(statistics: CorpusStatistics, path: str | Path) -> None:
+    """Write the figures of a corpus as one HTML page with plots."""
+    from xmtc.evaluation.reports.plots import count_bars, rank_frequency
+
+    plots = []
+    if statistics.rank_frequency:
+        plots.append(rank_frequency(statistics.rank_frequency))
+    if statistics.labels_per_document_histogram:
+        plots.append(count_bars(statistics.labels_per_document_histogram, "Labels per document", "labels"))
+    if statistics.words_per_document_histogram:
+        plots.append(count_bars(statistics.words_per_document_histogram, "Words per document", "words"))
+    write_page("corpus.html.j2", path, statistics=statistics, plots=plots)

@@ -1,0 +1,228 @@
+"""Plots as inline SVG whose colours come from the page, so that they are right on light and on dark ground."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup, escape
+from numpy.typing import NDArray
+
+from xmtc.evaluation.calibration_error import Reliability
+from xmtc.evaluation.result import Evaluation
+from xmtc.predictions import Predictions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: matplotlib wants colours, the page has CSS variables: these stand-ins are replaced in the finished SVG.
+INK, FAINT, FIRST, SECOND, THIRD = "#010101", "#020202", "#030303", "#040404", "#050505"
+VARIABLES = {INK: "--ink", FAINT: "--line", FIRST: "--first", SECOND: "--second", THIRD: "--third"}
+#: The same for a drawing without a page: what pages have on light ground.
+LIGHT = "svg{--ink:#1d2329;--line:#d9dee3;--first:#1769aa;--second:#c2570c;--third:#4d7c0f;background:#ffffff}"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawing with the words that go with it; `alt` says in a sentence what the drawing shows."""
+
+    title: str
+    caption: str
+    alt: str
+    svg: Markup
+
+    @property
+    def file(self) -> str:
+        """The drawing as a file of its own, with the colours of light ground."""
+        return str(self.svg).replace("</title>", f"</title><style>{LIGHT}</style>", 1)
+
+
+def draw(paint: Callable[[Axes], None], alt: str, *, width: float = 6.0, height: float = 3.4) -> Markup:
+    """One set of axes, painted and turned into an SVG element that stands by itself."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": alt,  # ids differ between drawings on a page and are the same in every run
+        "font.family": "sans-serif",
+        "font.size": 10,
+        "text.color": INK,
+        "axes.labelcolor": INK,
+        "axes.edgecolor": FAINT,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": FAINT,
+        "grid.linewidth": 0.6,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "legend.frameon": False,
+        "lines.linewidth": 2.0,
+        "text.parse_math": False,
+    }
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        paint(figure.add_subplot())
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    for colour, variable in VARIABLES.items():
+        svg = svg.replace(colour, f"var({variable})")
+    # The size comes from the page; the viewBox keeps the proportions.
+    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
+    words = escape(alt)
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{words}"', 1).replace(">", f"><title>{words}</title>", 1)
+    return Markup(svg)  # safe: matplotlib escapes what it draws, and the words are escaped above
+
+
+def depth_curve(evaluation: Evaluation) -> Plot:
+    """P@k, R@k and nDCG@k for every k up to the length of the lists."""
+    depth = max(1, min(evaluation.predictions.k, 20))
+    ks = list(range(1, depth + 1))
+    values = evaluation.judged.metrics(ks)
+    lines = {name: [100 * values[f"{name}@{k}"] for k in ks] for name in ("P", "nDCG", "R")}
+    alt = "; ".join(
+        f"{name}@k goes from {line[0]:.1f} at 1 to {line[-1]:.1f} at {depth}" for name, line in lines.items()
+    )
+
+    def paint(axes: Axes) -> None:
+        for (name, line), colour, mark in zip(lines.items(), (FIRST, SECOND, THIRD), "os^", strict=True):
+            axes.plot(ks, line, color=colour, marker=mark, markersize=5, label=f"{name}@k")
+        axes.set(xlabel="k, labels listed for each document", ylabel="percent", ylim=(0, 100))
+        axes.set_xticks(ks)
+        legend_above(axes)
+
+    return Plot(
+        "How many labels to show",
+        "Precision falls and recall rises with the length of the list.",
+        alt,
+        draw(paint, alt),
+    )
+
+
+def frequency_bars(evaluation: Evaluation) -> Plot | None:
+    """Recall and precision against how often labels occur in training; None without training counts."""
+    k = max(evaluation.k)
+    groups = {name: values for name, values in evaluation.deciles.items() if f"micro-R@{k}" in values}
+    if not groups:
+        return None
+    recall = [values[f"micro-R@{k}"] for values in groups.values()]
+    precision = [values[f"micro-P@{k}"] for values in groups.values()]
+    alt = f"recall at {k} by decile of label frequency, most frequent first: " + ", ".join(f"{r:.0f}" for r in recall)
+
+    def paint(axes: Axes) -> None:
+        at = np.arange(len(groups))
+        axes.bar(at - 0.2, recall, 0.4, color=FIRST, label=f"recall of the first {k}")
+        axes.bar(at + 0.2, precision, 0.4, color=SECOND, label=f"precision of the first {k}", hatch="//", edgecolor=INK)
+        axes.set(xlabel="decile of labels by training frequency, 1 = most frequent", ylabel="percent", ylim=(0, 100))
+        axes.set_xticks(at, list(groups))
+        axes.grid(axis="x", visible=False)
+        legend_above(axes)
+
+    return Plot(
+        "Frequent and rare labels",
+        "Ten groups of equally many labels, from the most to the least frequent in training"
+        + ("; “unseen” labels do not occur in training." if "unseen" in groups else "."),
+        alt,
+        draw(paint, alt),
+    )
+
+
+def reliability(evaluation: Evaluation) -> Plot:
+    """How often labels with a given score are right; only for scores that claim to be probabilities."""
+    k = max(evaluation.k)
+    top, hits = evaluation.predictions.top(k), evaluation.judged.hits[:, :k]
+    listed = top.ids >= 0
+    found = Reliability.of(top.scores[listed], hits[listed])
+    stated, seen, gap = found.stated, found.seen, found.error
+    alt = f"stated against observed share of right labels; they differ by {100 * gap:.1f} points on average" + "".join(
+        f"; {100 * s:.0f} stated, {100 * o:.0f} observed" for s, o in zip(stated, seen, strict=True)
+    )
+
+    def paint(axes: Axes) -> None:
+        axes.plot([0, 100], [0, 100], color=INK, linewidth=1, linestyle="--", label="as stated")
+        axes.plot(100 * stated, 100 * seen, color=FIRST, marker="o", label="observed")
+        axes.set(xlabel="score, percent", ylabel="right, percent", xlim=(0, 100), ylim=(0, 100))
+        axes.legend(loc="upper left")
+
+    return Plot(
+        "Do the scores mean what they say?",
+        f"On the dashed line a score of 80 is right 8 times in 10. Each point is about a tenth of the first {k} labels "
+        f"of all documents. Mean distance from the line (expected calibration error): {100 * gap:.1f} points.",
+        alt,
+        draw(paint, alt),
+    )
+
+
+def score_histogram(predictions: Predictions, hits: NDArray[np.bool_]) -> Plot:
+    """Scores of right and of wrong labels."""
+    listed = predictions.ids >= 0
+    right, wrong = predictions.scores[listed & hits], predictions.scores[listed & ~hits]
+    edges = np.histogram_bin_edges(predictions.scores[listed].astype(np.float64), 30)
+    medians = [f"{np.median(part):.3g}" if len(part) else "none" for part in (right, wrong)]
+    alt = f"scores of listed labels; the median is {medians[0]} for right and {medians[1]} for wrong ones"
+
+    def paint(axes: Axes) -> None:
+        axes.hist(right, bins=edges.tolist(), color=FIRST, alpha=0.75, label=f"✓ right ({len(right):,})")
+        axes.hist(
+            wrong, bins=edges.tolist(), histtype="step", color=SECOND, linewidth=2, label=f"✗ wrong ({len(wrong):,})"
+        )
+        axes.set(xlabel="score", ylabel="labels")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        legend_above(axes)
+
+    return Plot(
+        "Scores of right and wrong labels",
+        "The less the two overlap, the better a threshold works.",
+        alt,
+        draw(paint, alt),
+    )
+
+
+def rank_frequency(points: Sequence[tuple[int, int]]) -> Plot:
+    """Documents per label by the label's rank, both axes logarithmic."""
+    ranks, documents = zip(*points, strict=True)
+    alt = f"the most frequent label has {documents[0]:,} documents, the one of rank {ranks[-1]:,} has {documents[-1]:,}"
+
+    def paint(axes: Axes) -> None:
+        axes.loglog(ranks, documents, color=FIRST)
+        axes.set(xlabel="rank of the label", ylabel="documents")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.minorticks_off()
+
+    return Plot("Documents per label", f"{alt[0].upper()}{alt[1:]}. Both axes are logarithmic.", alt, draw(paint, alt))
+
+
+def count_bars(bins: dict[str, int], title: str, unit: str) -> Plot:
+    """How many documents have so many labels or words, from counted ranges such as {"1": 20, "2-3": 5}."""
+    common = max(bins, key=lambda name: bins[name])
+    alt = f"documents by number of {unit}; the most common is {common} with {bins[common]:,} documents"
+
+    def paint(axes: Axes) -> None:
+        axes.bar(range(len(bins)), list(bins.values()), color=FIRST)
+        axes.set(xlabel=unit, ylabel="documents")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        slanted = sum(map(len, bins)) > 60
+        axes.set_xticks(
+            range(len(bins)), list(bins), rotation=45 if slanted else 0, ha="right" if slanted else "center"
+        )
+        axes.grid(axis="x", visible=False)
+
+    return Plot(title, f"{alt[0].upper()}{alt[1:]}.", alt, draw(paint, alt))
+
+
+def legend_above(axes: Axes, columns: int = 3) -> None:
+    """A legend over the axes."""
+    # Inside the axes it would cover high values.
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=columns, borderaxespad=0)

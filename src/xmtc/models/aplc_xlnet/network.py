@@ -1,0 +1,153 @@
+"""APLC-XLNet's network: a pretrained encoder, a hidden layer, adaptive label clusters; and what it learns from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from xmtc.corpus.corpus import take_rows
+from xmtc.corpus.labels import Csr
+from xmtc.models.aplc_xlnet.adaptive_clusters import START_DEVIATION, AdaptiveClusters
+from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
+from xmtc.nn.batching import Ints
+from xmtc.nn.datasets import LabelledTexts
+from xmtc.nn.dropout import dropped
+from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
+from xmtc.nn.metrics import JUDGED_AT, ndcg
+from xmtc.nn.parallel import Cores
+from xmtc.progress import progress
+
+SMALLEST = 1e-6
+READ_TOGETHER = 8192  # documents whose hidden states are kept until their labels are sought
+SCORED_TOGETHER = 256  # documents that share the reading of the labels' weights
+Found = tuple[NDArray[np.int32], NDArray[np.float32]]  # labels and probabilities, each (documents, k)
+
+
+class ClusterNetwork(nn.Module):
+    """The call gives the hidden states (documents, hidden) of which `output` makes a loss or the best labels."""
+
+    def __init__(
+        self, encoder: Encoder, clusters: FrequencyClusters, hidden: int | None, decay: float, dropout: float
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.hidden = nn.Linear(encoder.width, hidden or encoder.width)
+        self.output = AdaptiveClusters(clusters, self.hidden.out_features, decay)
+        self.dropout = dropout
+        nn.init.normal_(self.hidden.weight, std=START_DEVIATION)
+        nn.init.zeros_(self.hidden.bias)
+
+    @classmethod
+    def made(
+        cls, encoder: Encoder, clusters: FrequencyClusters, *, hidden: int | None, decay: float, dropout: float,
+        seed: int,
+    ) -> ClusterNetwork:  # fmt: skip
+        """A new network on an encoder; the same for the same seed."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return cls(encoder, clusters, hidden, decay, dropout)
+
+    def forward(self, texts: EncoderTexts, documents: Ints, draws: np.random.Generator | None = None) -> Tensor:
+        """Hidden states (documents, hidden)."""
+        return self.states(self.encoder(texts, documents, draws), draws)
+
+    def states(self, vectors: Tensor, draws: np.random.Generator | None = None) -> Tensor:
+        """What the hidden layer makes of the encoder's vectors, (documents, width) -> (documents, hidden)."""
+        return dropped(torch.tanh(self.hidden(vectors)), self.dropout, draws)
+
+    def expect(self, vectors: Tensor) -> None:
+        """Scale the hidden layer for such vectors: before tanh, its values deviate by 1 from 0."""
+        with torch.no_grad():
+            self.hidden.weight.div_(self.hidden(vectors).square().mean().sqrt().clamp(min=SMALLEST))
+
+
+@dataclass(frozen=True)
+class LabelledVectors:
+    """Documents as the encoder's vectors (documents, width), and which labels they have."""
+
+    vectors: Tensor
+    targets: Csr
+
+
+class ClusterLearner:
+    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`."""
+
+    def __init__(self, network: ClusterNetwork, train: LabelledTexts, valid: LabelledTexts) -> None:
+        self.network, self.train, self.valid = network, train, valid
+        self.lengths: Ints = train.texts.lengths
+
+    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+        """The mean over the documents."""
+        hidden = self.network(self.train.texts, documents, draws)
+        loss: Tensor = self.network.output(hidden, take_rows(self.train.targets, documents))
+        return loss
+
+    def quality(self, cores: Cores) -> float | None:
+        """nDCG@5 of the labels found for the validation documents."""
+        if not self.valid.targets.nnz:
+            return None
+        return ndcg(best_labels(self.network, self.valid.texts, JUDGED_AT, cores, "checking")[0], self.valid.targets)
+
+
+class HeadLearner:
+    """The network above the encoder, which learns from vectors that the encoder has made once and for all."""
+
+    def __init__(self, whole: ClusterNetwork, train: LabelledVectors, valid: LabelledVectors) -> None:
+        self.whole, self.train, self.valid = whole, train, valid
+        self.network = nn.ModuleDict({"hidden": whole.hidden, "output": whole.output})
+        self.lengths: Ints = np.ones(len(train.vectors), np.int64)
+
+    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+        """The mean over the documents."""
+        hidden = self.whole.states(self.train.vectors[torch.from_numpy(documents)], draws)
+        loss: Tensor = self.whole.output(hidden, take_rows(self.train.targets, documents))
+        return loss
+
+    def quality(self, cores: Cores) -> float | None:
+        """nDCG@5 of the labels found for the validation documents."""
+        if not self.valid.targets.nnz:
+            return None
+        with torch.inference_mode():
+            found = self.whole.output.top_k(self.whole.states(self.valid.vectors), JUDGED_AT)[0]
+        return ndcg(found, self.valid.targets)
+
+
+def best_labels(network: ClusterNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging") -> Found:
+    """(labels, probabilities) of the k best labels of each document, best first; -1 and 0 for "no more"."""
+    documents = len(texts.tokens)
+    ids, scores = np.full((documents, k), -1, np.int32), np.zeros((documents, k), np.float32)
+    batches = batches_of(texts)
+    ends = np.cumsum([0, *map(len, batches)])
+
+    @torch.inference_mode()
+    def read(some: Ints) -> Tensor:
+        hidden: Tensor = network(texts, some)
+        return hidden
+
+    with progress(what, len(batches)) as bar:
+        first = 0
+        while first < len(batches):
+            last = max(first + 1, int(ends.searchsorted(ends[first] + READ_TOGETHER, "right")) - 1)
+            states = []
+            for hidden in cores.map(read, batches[first:last]):
+                states.append(hidden)
+                bar.advance()
+            rows = np.concatenate(batches[first:last])
+            ids[rows], scores[rows] = labels_of(network.output, torch.cat(states), k, cores)
+            first = last
+    return ids, scores
+
+
+def labels_of(output: AdaptiveClusters, hidden: Tensor, k: int, cores: Cores) -> Found:
+    """The same from hidden states (documents, hidden).
+
+    An encoder reads few documents at once, but here many share the reading of the labels' weights: these may be a
+    hundred times as many numbers as the documents have.
+    """
+    parts = hidden.tensor_split(max(cores.count, -(-len(hidden) // SCORED_TOGETHER)))
+    found = list(cores.map(lambda part: output.top_k(part, k), parts))
+    return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])

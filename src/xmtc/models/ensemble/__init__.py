@@ -1,0 +1,1 @@
+"""Several models as one: blends, stacked members, and `auto`."""

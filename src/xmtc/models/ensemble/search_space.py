@@ -1,0 +1,170 @@
+"""The methods that `auto` chooses from: which corpora they are for, with which settings, and what they cost.
+
+Seconds are those of two cores of 2021; only their proportions matter, since `auto` measures how fast the first methods
+are on the machine and corpus at hand. A further method is one line in CANDIDATES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from xmtc.corpus.corpus import Corpus
+from xmtc.text.word_rules import WordRules
+
+SAMPLE = 400  # documents that are looked at for the names of their labels
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a corpus before anything is trained on it; `words` may be features, `named` is a share."""
+
+    documents: int
+    labels: int
+    labels_a_document: float
+    words_a_document: float
+    texts: bool
+    hierarchy: bool
+    named: float
+
+    @classmethod
+    def of(cls, corpus: Corpus, seed: int = 0) -> Facts:
+        """Look at a corpus.
+
+        >>> Facts.of(Corpus.of(["red fruit", "blue sky"], [["fruit"], ["weather"]])).named
+        0.5
+        """
+        if corpus.texts is not None:
+            words = corpus.texts.nbytes / 6 / len(corpus)
+        else:
+            words = corpus.features.nnz / len(corpus) if corpus.features is not None else 0.0
+        return cls(
+            documents=len(corpus),
+            labels=int(np.count_nonzero(corpus.label_counts)),
+            labels_a_document=corpus.targets.nnz / len(corpus),
+            words_a_document=words,
+            texts=corpus.texts is not None,
+            hierarchy=corpus.labels.parents is not None,
+            named=_named(corpus, seed),
+        )
+
+    def __str__(self) -> str:
+        kind = "words" if self.texts else "features"
+        parts = [
+            f"{self.documents:,} documents, {self.labels:,} labels",
+            f"{self.labels_a_document:.1f} labels and {self.words_a_document:.0f} {kind} a document",
+        ]
+        if self.texts:
+            parts.append(f"{self.named:.0%} of the labels are called by their names in the text")
+        if self.hierarchy:
+            parts.append("labels have parents")
+        return "; ".join(parts)
+
+    @property
+    def words(self) -> float:
+        """Of all documents."""
+        return self.documents * self.words_a_document
+
+    @property
+    def pairs(self) -> float:
+        """Documents x labels, what one-vs-all methods look at."""
+        return self.documents * self.labels
+
+
+def _named(corpus: Corpus, seed: int) -> float:
+    """The share of right labels all words of whose name stand in the document, in a sample."""
+    if corpus.texts is None:
+        return 0.0
+    rules, found, right = WordRules(), 0, 0
+    rows = np.random.default_rng(seed).permutation(len(corpus))[:SAMPLE]
+    names: dict[int, frozenset[str]] = {}
+    for row in rows.tolist():
+        labels = corpus.labels_of(row)
+        words = set(rules.words(corpus.texts[row])) if labels else set()
+        for label in labels:
+            if label not in names:
+                names[label] = frozenset(rules.words(corpus.labels.name(label)))
+            right += 1
+            found += bool(names[label]) and names[label] <= words
+    return found / max(1, right)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A method with settings that `auto` may try.
+
+    `seconds` is what its training takes, `refusal` why it is nothing for a corpus ("" if it is). A network learns the
+    more the more time it has: it is worth trying if it gets the share `least` of its time, it may be stopped early, and
+    it is not trained again on all documents. `trainings` says how many networks one after the other it trains.
+    """
+
+    name: str
+    model: str
+    seconds: Callable[[Facts], float]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    refusal: Callable[[Facts], str] = lambda _: ""
+    network: bool = False
+    least: float = 1.0
+    trainings: Callable[[Facts], int] = lambda _: 1
+
+
+def _texts(facts: Facts) -> str:
+    return "" if facts.texts else "needs texts"
+
+
+def _names(facts: Facts) -> str:
+    return _texts(facts) or ("" if facts.named >= 0.02 else "the names of labels do not stand in the texts")
+
+
+def _parents(facts: Facts) -> str:
+    return "" if facts.hierarchy else "labels have no parents"
+
+
+def _few_labels(facts: Facts) -> str:
+    return _texts(facts) or ("" if facts.labels <= 10_000 else "is for at most 10,000 labels")
+
+
+def _one_vs_all(facts: Facts) -> float:
+    return 0.3 + 4e-7 * facts.words + 6.5e-9 * facts.pairs * float(np.sqrt(facts.words_a_document))
+
+
+def _trees(facts: Facts) -> float:
+    return 0.3 + 1e-6 * facts.words * facts.labels_a_document
+
+
+def _attention(facts: Facts) -> float:
+    tokens = min(500.0, facts.words_a_document)
+    return 10 * _levels(facts) * facts.documents * (1.3e-3 + 3.5e-5 * tokens)
+
+
+def _levels(facts: Facts) -> int:
+    return 1 if facts.labels <= 2400 else 2 if facts.labels <= 130_000 else 3
+
+
+def _ranking(facts: Facts) -> float:
+    return 50 * facts.documents * (9e-7 * facts.words_a_document + 1.3e-7 * min(facts.labels, 100_000))
+
+
+PAIRS = {"ngrams": [1, 2], "min_chars": 1, "min_df": 2}
+LETTERS = {"letters": [3, 5], "min_chars": 1, "min_df": 3}
+
+#: In no particular order: `auto` tries the cheapest first.
+CANDIDATES: tuple[Candidate, ...] = (
+    Candidate("prior", "prior", lambda _: 0.0),
+    Candidate("knn", "knn", lambda facts: 0.3 + 4e-7 * facts.words),
+    Candidate("names", "rocchio", lambda facts: 0.3 + 4e-7 * facts.words, {"documents": 0.0}, _names),
+    Candidate("rocchio", "rocchio", lambda facts: 0.3 + 2e-7 * facts.words * (2 + facts.labels_a_document)),
+    Candidate("dismec", "dismec", _one_vs_all),
+    Candidate("dismec, word pairs", "dismec", lambda facts: 2.5 * _one_vs_all(facts), {"tfidf": PAIRS}, _texts),
+    Candidate("dismec, letters", "dismec", lambda facts: 10 * _one_vs_all(facts), {"tfidf": LETTERS}, _texts),
+    Candidate("parabel", "parabel", _trees),
+    Candidate("parabel, given tree", "parabel", _trees, {"tree": "given", "trees": 1}, _parents),
+    Candidate("parabel, letters", "parabel", lambda facts: 8 * _trees(facts), {"tfidf": LETTERS}, _texts),
+    Candidate("bonsai", "bonsai", lambda facts: 2 * _trees(facts)),
+    Candidate("fasttext", "fasttext", lambda facts: 1 + 8e-7 * facts.pairs + 2e-5 * facts.words, {}, _few_labels),
+    Candidate("rank_ae", "rank_ae", _ranking, network=True, least=0.4, trainings=lambda _: 2),
+    Candidate("attentionxml", "attentionxml", _attention, {}, _texts, network=True, least=0.25, trainings=_levels),
+)

@@ -1,0 +1,166 @@
+"""LightXML's network: label clusters found by one layer, their labels scored by another; and what it learns from."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from xmtc.corpus.corpus import take_rows
+from xmtc.corpus.labels import Csr
+from xmtc.labelspace.tree import LabelTree
+from xmtc.nn.batching import Ints
+from xmtc.nn.datasets import LabelledTexts
+from xmtc.nn.dropout import dropped
+from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
+from xmtc.nn.layers import expect_share
+from xmtc.nn.metrics import JUDGED_AT, ndcg, which_right
+from xmtc.nn.parallel import Cores
+from xmtc.progress import progress
+from xmtc.search.beam import beam_search, children_of
+
+MOST_NUMBERS = 4_000_000  # of the candidates' vectors, at a time in prediction
+
+
+class LightNetwork(nn.Module):
+    """A generator scores clusters, a discriminator the labels of some; or, flat, the generator scores all labels.
+
+    The tree has one level (flat) or two. A label's vector and the document's bottleneck make its score.
+    """
+
+    def __init__(self, encoder: Encoder, tree: LabelTree, bottleneck: int, dropout: float) -> None:
+        super().__init__()
+        self.encoder, self.tree, self.dropout = encoder, tree, dropout
+        self.generator = nn.Linear(encoder.width, tree.levels[0].shape[1])
+        if tree.depth == 2:
+            self.bottleneck = nn.Linear(encoder.width, bottleneck)
+            self.labels = nn.Embedding(tree.labels, bottleneck, sparse=True)
+
+    @classmethod
+    def made(cls, encoder: Encoder, tree: LabelTree, *, bottleneck: int, dropout: float, seed: int) -> LightNetwork:
+        """A new network on an encoder; the same for the same seed."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = cls(encoder, tree, bottleneck, dropout)
+            if tree.depth == 2:
+                nn.init.xavier_uniform_(network.labels.weight)
+        return network
+
+    def expect(self, share: float) -> None:
+        """Start with scores of clusters (flat: of labels) that fit if this share of them is right."""
+        expect_share(self.generator, share)
+
+    def forward(self, texts: EncoderTexts, documents: Ints, draws: np.random.Generator | None = None) -> Tensor:
+        """The documents' vectors (documents, width), of which everything is made."""
+        return dropped(self.encoder(texts, documents, draws), self.dropout, draws)
+
+    def discriminated(self, vectors: Tensor, candidates: Tensor) -> Tensor:
+        """Scores (documents, candidates) of labels."""
+        points = self.bottleneck(vectors)  # (documents, bottleneck)
+        return torch.bmm(self.labels(candidates), points[:, :, None])[:, :, 0]
+
+    def beam_scores(self, vectors: Tensor, depth: int, rows: Ints, nodes: Ints) -> NDArray[np.float32]:
+        """Log-probabilities of the children of nodes[i] for the document rows[i], as `beam_search` asks for them."""
+        level = self.tree.levels[depth]
+        if depth == 0:
+            logits = self.generator(vectors)[:, torch.from_numpy(level.indices.astype(np.int64))].flatten()
+        else:
+            sizes, children = children_of(level, nodes)
+            points = self.bottleneck(vectors)[torch.from_numpy(np.repeat(rows, sizes))]
+            logits = (self.labels(torch.from_numpy(children.astype(np.int64))) * points).sum(1)
+        # A model file may hold any numbers; they must still give an order.
+        sound = torch.nan_to_num(logits, nan=-100.0, posinf=100.0, neginf=-100.0).clamp_(-1e6, 1e6)
+        return functional.logsigmoid(sound).numpy()
+
+
+def candidates_of(
+    tree: LabelTree, logits: Tensor, targets: Csr, cluster_targets: Csr, beam: int
+) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
+    """(labels, whether they are right, whether they are any), each (documents, candidates).
+
+    The labels of the `beam` best clusters by probability, that of right ones being raised by 1. Right labels of
+    clusters that have no room take the places of wrong ones, from the worst cluster on.
+    """
+    documents, beam = len(logits), min(beam, logits.shape[1])
+    raised = torch.sigmoid(logits.detach()) + torch.from_numpy(cluster_targets.toarray())
+    nodes = raised.topk(beam, dim=1).indices.numpy()  # (documents, beam)
+    sizes, children = children_of(tree.levels[1], nodes.ravel())
+    each = sizes.reshape(documents, beam).sum(1)
+    present = np.arange(each.max(initial=1)) < each[:, None]
+    chosen = np.zeros(present.shape, np.int64)
+    chosen[present] = children
+    right = which_right(targets, chosen) & present
+    counts = np.diff(targets.indptr)
+    for row in np.flatnonzero(right.sum(1) < counts).tolist():
+        own = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
+        missed = np.setdiff1d(own, chosen[row, right[row]], assume_unique=True)
+        places = np.flatnonzero(present[row] & ~right[row])[::-1][: len(missed)]
+        chosen[row, places] = missed[: len(places)]
+        right[row, places] = True
+    return chosen, right, present
+
+
+class LightLearner:
+    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`."""
+
+    def __init__(self, network: LightNetwork, train: LabelledTexts, valid: LabelledTexts, beam: int) -> None:
+        self.network, self.train, self.valid, self.beam = network, train, valid, beam
+        self.lengths: Ints = train.texts.lengths
+        self.top_targets = network.tree.targets(train.targets)[0]
+
+    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+        """Binary cross-entropy of the clusters plus that of the candidates, each the mean over all of them."""
+        network, above = self.network, take_rows(self.top_targets, documents)
+        vectors = network(self.train.texts, documents, draws)
+        logits = network.generator(vectors)
+        entropy = functional.binary_cross_entropy_with_logits
+        loss = entropy(logits, torch.from_numpy(above.toarray()))
+        if network.tree.depth == 1:
+            return loss
+        targets = take_rows(self.train.targets, documents)
+        chosen, right, present = candidates_of(network.tree, logits, targets, above, self.beam)
+        scores = network.discriminated(vectors, torch.from_numpy(chosen))
+        inside = torch.from_numpy(present)
+        return loss + entropy(scores[inside], torch.from_numpy(right.astype(np.float32))[inside])
+
+    def quality(self, cores: Cores) -> float | None:
+        """nDCG@5 of the labels found for the validation documents; None without such."""
+        if not self.valid.targets.nnz:
+            return None
+        found, _ = best_labels(self.network, self.valid.texts, self.beam, JUDGED_AT, cores, "checking")
+        return ndcg(found, self.valid.targets)
+
+
+def best_labels(
+    network: LightNetwork, texts: EncoderTexts, beam: int, k: int, cores: Cores, what: str = "tagging"
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """(labels, log-probabilities) of the k best labels of each document in its `beam` best clusters, best first."""
+    documents, tree = len(texts.tokens), network.tree
+    ids = np.full((documents, k), -1, np.int32)
+    scores = np.full((documents, k), -np.inf, np.float32)
+    largest = int(np.diff(tree.levels[-1].indptr).max(initial=1))
+    numbers = tree.labels if tree.depth == 1 else beam * largest * network.bottleneck.out_features
+    together = max(1, MOST_NUMBERS // numbers)
+    batches = batches_of(texts)
+
+    def work(some: Ints) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        with torch.inference_mode():
+            vectors = network(texts, some)
+            parts = [vectors[start : start + together] for start in range(0, len(some), together)]
+
+            def search(part: Tensor) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+                def score(depth: int, rows: Ints, nodes: Ints) -> NDArray[np.float32]:
+                    return network.beam_scores(part, depth, rows, nodes)
+
+                return beam_search(tree, score, len(part), beam, k)
+
+            found = [search(part) for part in parts]
+        return np.concatenate([labels for labels, _ in found]), np.concatenate([values for _, values in found])
+
+    with progress(what, len(batches)) as bar:
+        for some, found in zip(batches, cores.map(work, batches), strict=True):
+            ids[some], scores[some] = found
+            bar.advance()
+    return ids, scores

@@ -1,0 +1,106 @@
+"""Documents as bags of weighed features, and the dual attention of Rank-AE that makes one vector of each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from xmtc.corpus.corpus import take_rows
+from xmtc.corpus.labels import Csr
+from xmtc.nn.batching import Ints
+from xmtc.nn.dropout import dropped
+from xmtc.nn.layers import as_tensor
+
+NOISY_FEATURES = 2048  # features that get noise in a batch
+
+
+@dataclass(frozen=True)
+class Bags:
+    """The features of some documents, one document after the other: no padding, whatever their lengths.
+
+    Values are scaled to a mean square of 1 in each document, so that the channel attention sees numbers of about the
+    same size in long and in short ones.
+    """
+
+    features: Tensor  # (entries,)
+    values: Tensor  # (entries,)
+    rows: Tensor  # (entries,): which document
+    lengths: Tensor  # (documents,): entries of each
+
+    @classmethod
+    def of(cls, matrix: Csr, documents: Ints | slice) -> Bags:
+        """Some rows of a matrix of documents x features.
+
+        >>> from scipy.sparse import csr_array
+        >>> bags = Bags.of(csr_array(np.array([[0.0, 0.0], [3.0, 4.0]], np.float32)), np.array([1, 0]))
+        >>> bags.features.tolist(), bags.rows.tolist(), bags.lengths.tolist()
+        ([0, 1], [0, 0], [2.0, 0.0])
+        """
+        part = take_rows(matrix, documents)
+        lengths = np.diff(part.indptr)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        squares = np.bincount(rows, part.data.astype(np.float64) ** 2, minlength=len(lengths))
+        scale = np.sqrt(np.divide(lengths, squares, out=np.zeros(len(lengths)), where=squares > 0))
+        values = (part.data * scale[rows]).astype(np.float32)
+        features = as_tensor(part.indices.astype(np.int64))
+        return cls(features, as_tensor(values), as_tensor(rows), as_tensor(lengths.astype(np.float32)))
+
+    def some(self, dropout: float, draws: np.random.Generator) -> Bags:
+        """The same with a share of the features left out, and the others as much larger."""
+        return replace(self, values=dropped(self.values, dropout, draws))
+
+
+class DualAttention(nn.Module):
+    """Spatial attention: each feature's vector is weighed by its value. Channel attention: an excitation network says
+    for each feature how much each channel of its weighed vector counts. The document has the sum over the features,
+    divided by the square root of their number: a mean over many words would be next to nothing.
+
+    With `ratio=None` there is no channel attention: the variant that the paper calls "no attn".
+
+    >>> from scipy.sparse import csr_array
+    >>> bags = Bags.of(csr_array(np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 0.0]], np.float32)), slice(None))
+    >>> DualAttention(torch.ones(3, 8), ratio=4)(bags).shape
+    torch.Size([2, 8])
+    """
+
+    def __init__(self, table: Tensor, ratio: int | None) -> None:
+        super().__init__()
+        channels = table.shape[1]
+        self.features = nn.Embedding(len(table), channels, sparse=True, _weight=table)
+        self.excitation: nn.Sequential | None = None
+        if ratio is not None:
+            narrow = max(1, channels // ratio)
+            self.excitation = nn.Sequential(
+                nn.Linear(channels, narrow), nn.ReLU(), nn.Linear(narrow, channels), nn.Sigmoid()
+            )
+
+    def forward(self, bags: Bags) -> Tensor:
+        """(documents, channels); zero for a document without features."""
+        weighed = self.attended(self.features(bags.features) * bags.values[:, None])  # (entries, channels)
+        sums = weighed.new_zeros(len(bags.lengths), weighed.shape[1]).index_add(0, bags.rows, weighed)
+        return sums * bags.lengths.clamp(min=1).rsqrt()[:, None]
+
+    def noise(self, documents: int, size: float, draws: np.random.Generator) -> Tensor:
+        """What this much normal noise on every feature, present or not, does to the vectors: (documents, channels).
+
+        Documents have length 1 in the space of features. Of many features some are drawn, with as much more noise.
+        """
+        features = len(self.features.weight)
+        some = min(features, NOISY_FEATURES)
+        chosen = as_tensor(np.sort(draws.choice(features, some, replace=False)))
+        drawn = as_tensor(draws.standard_normal((documents, some), np.float32) * (size * math.sqrt(features / some)))
+        return drawn @ self.attended(self.features(chosen))
+
+    def attended(self, weighed: Tensor) -> Tensor:
+        """Channel attention, (entries, channels)."""
+        return weighed if self.excitation is None else weighed * self.excitation(weighed)
+
+    def channels(self, bags: Bags) -> Tensor:
+        """How much each channel of each feature counts, (entries, channels), between 0 and 1."""
+        weighed = self.features(bags.features) * bags.values[:, None]
+        attention: Tensor = torch.ones_like(weighed) if self.excitation is None else self.excitation(weighed)
+        return attention

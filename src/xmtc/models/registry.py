@@ -1,0 +1,68 @@
+"""The names of all methods; a method's file is imported only when it is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from pathlib import Path
+from typing import Any
+
+from xmtc.errors import BadModelFolder, ConfigError
+from xmtc.models.base import Model
+from xmtc.storage import opening
+
+#: name -> module and class
+CATALOGUE = {
+    "prior": "xmtc.models.prior:Prior",
+    "knn": "xmtc.models.knn:NearestNeighbours",
+    "rocchio": "xmtc.models.rocchio:Rocchio",
+    "parabel": "xmtc.models.parabel:Parabel",
+    "bonsai": "xmtc.models.bonsai:Bonsai",
+    "dismec": "xmtc.models.dismec:Dismec",
+    "attentionxml": "xmtc.models.attentionxml:AttentionXml",
+    "xml_cnn": "xmtc.models.xml_cnn:XmlCnn",
+    "fasttext": "xmtc.models.fasttext:FastText",
+    "c2ae": "xmtc.models.c2ae:C2ae",
+    "rank_ae": "xmtc.models.rank_ae:RankAe",
+    "treaderxml": "xmtc.models.treaderxml:TReaderXml",
+    "aplc_xlnet": "xmtc.models.aplc_xlnet:AplcXlNet",
+    "x_transformer": "xmtc.models.x_transformer:XTransformer",
+    "lightxml": "xmtc.models.lightxml:LightXml",
+    "blend": "xmtc.models.ensemble.blend:Blend",
+    "auto": "xmtc.models.ensemble.auto:Auto",
+}
+
+
+def model_class(name: str) -> type[Model]:
+    """The class of a method by name.
+
+    >>> model_class("prior").name
+    'prior'
+    """
+    if name not in CATALOGUE:
+        close = difflib.get_close_matches(name, CATALOGUE, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(CATALOGUE)}"
+        raise ConfigError(f"there is no model {name!r}; {hint}")
+    module, class_name = CATALOGUE[name].split(":")
+    found: type[Model] = getattr(importlib.import_module(module), class_name)
+    return found
+
+
+def make(name: str, **hyper_parameters: Any) -> Model:
+    """A new model by name, with its hyper-parameters.
+
+    >>> make("knn", neighbours=10).config.neighbours
+    10
+    """
+    return model_class(name)(**hyper_parameters)
+
+
+def load(path: str | Path, verify: bool = True) -> Model:
+    """The model in a folder, at once and whatever its size.
+
+    Small files are checked now, large ones before the first use (`verify=False`: not compared with their checksums).
+    """
+    folder = opening(path, verify)
+    if folder.kind not in CATALOGUE:
+        raise BadModelFolder(f"{path}: a model of kind {folder.kind!r}, which this version of xmtc does not know")
+    return model_class(folder.kind).load(folder)

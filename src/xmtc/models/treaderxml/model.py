@@ -1,0 +1,417 @@
+"""`treaderxml`: a text is read together with what its nearest neighbours' labels, and their parents, are about.
+
+Wang, Song, Huo, Xu, Yang, Chen, Zhao: "Exploiting Dynamic and Fine-grained Semantic Scope for Extreme Multi-label Text
+Classification" (TReaderXML), NLPCC 2022.
+
+What it does: for every text the nearest training documents are found, by cosine of the means of their word vectors.
+Their labels and the parents of these have descriptions, of which the first words are averaged place by place: the
+teacher knowledge, a "sentence" of a few word vectors. Teacher and text are each read by masked multi-head
+self-attention, a residual and plain self-attention; the two are put behind each other and read once more, masked, so
+that the words of the text see the teacher's. Mean and maximum over all places, a bottleneck, a score for each label.
+
+Where it differs: the paper looks for neighbours among "training and validation set", so that a training document finds
+itself, and with itself the right answer. Here only training documents are neighbours, never the text itself nor a copy
+of it, and so for training, validation and test alike (see `xmtc.search.neighbours`). The mask is causal, the loss is
+taken on logits, labels without parents are kept (`strict_alg1` leaves them out), the pooling is ours (the paper has
+none; `pooling="flatten"` is its formula to the letter). Where the labels have no hierarchy, clusters of labels are
+parents; where they have no names, the strongest words of their documents describe them. Departures that are off unless
+asked for: the log-odds of the neighbours' votes are added to the scores (`votes`), and so is the likeness of the text
+to labels' names (`names`), the bottleneck also sees the bag of
+word vectors (`shortcut`) and the vector of a pretrained encoder (`encoded`), some knowledge is left out in training
+(`knowledge_dropout`), near duplicates are no neighbours (`search.max_similarity`), other vectors find the neighbours
+(`search.vectors`), and with many labels only candidates are scored: those of the neighbours, those of the best
+clusters, or both (`candidates`).
+
+Cost: training a document takes about 3 x tokens x dimensions x (24 x dimensions + 3 x tokens) for the reading and 3 x
+bottleneck x labels (or candidates) for the scores; memory grows with words x dimensions and labels x bottleneck, five
+numbers each, and with one vector a training document, which is a part of the model.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from xmtc.checkpoints import Checkpoints
+from xmtc.corpus.corpus import Corpus, take_rows
+from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import make_csr, unit_rows, with_columns
+from xmtc.corpus.strings import Strings
+from xmtc.errors import ConfigError
+from xmtc.labelspace.label_features import label_vectors
+from xmtc.labelspace.tree import build_tree
+from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.explanation import Explanation
+from xmtc.models.treaderxml.teacher import Strongest, Teacher, label_texts
+from xmtc.nn.settings import EncoderSettings, Epoch, TrainingSettings
+from xmtc.predictions import Predictions, ScoreKind
+from xmtc.search.neighbours import DocumentSearch, Floats, Neighbours, SearchSettings
+from xmtc.seeding import derived_seed
+from xmtc.storage import FolderReader, FolderWriter
+from xmtc.text.document_features import DocumentVectors
+from xmtc.text.embedding_table import WordSettings
+from xmtc.text.mean_embeddings import token_idf, token_matrix
+from xmtc.text.tfidf import TfIdfSettings
+from xmtc.text.token_store import TokenStore
+from xmtc.text.word_tokenizer import WordTokenizer
+
+if TYPE_CHECKING:
+    from xmtc.models.treaderxml.knowledge import Pupils, Teaching, TeachingSettings
+    from xmtc.models.treaderxml.network import ReaderNetwork
+    from xmtc.models.treaderxml.scoring import Reader
+    from xmtc.nn.serialization import Arrays
+
+WEIGHTS = "network"
+MANY_LABELS = 30_000  # more are not all scored, unless asked for
+USUAL = 100  # labels that are scored where there is no candidate
+
+
+class TReaderTraining(TrainingSettings):
+    """How the network is trained; the learning rate falls when nothing is gained any more."""
+
+    epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 30
+    batch: PositiveInt = 64
+    learning_rate: PositiveFloat = 1e-3
+    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
+    evaluate_every: PositiveInt = 100
+    patience: PositiveInt = 5
+    decay: Annotated[float, Field(gt=0, lt=1)] | None = 0.3
+    valid_documents: Annotated[int, Field(ge=0)] = 1000
+
+
+class TReaderXmlConfig(ModelConfig):
+    """Neighbours, what is known from them, the network, and its training; recipes/treaderxml has the paper's settings.
+
+    The `neighbours` nearest documents bring their labels, each described by its first `description_words`; by
+    `weighting` all count alike or those of nearer documents more. `branches` and `reading` are the paper's ablation
+    (Table 3), `branches="teacher"` reads the teacher knowledge alone. With `votes` the `voters` nearest documents vote,
+    with similarity ** `vote_power`, and with `names` labels gain whose names are like the text. Candidates come from
+    these and from the `beam` best clusters of at most `cluster_size` labels. `words` are for texts and descriptions,
+    and for the search unless it has other vectors; `encoder` is for `search.vectors` encoder and for `encoded`.
+    """
+
+    neighbours: PositiveInt = 5
+    description_words: PositiveInt = 8
+    weighting: Literal["equal", "similarity"] = "equal"
+    strict_alg1: bool = False
+    knowledge_dropout: float = Field(0.0, ge=0, lt=1)
+    branches: Literal["both", "text", "teacher"] = "both"
+    reading: Literal["none", "mmhsa+r", "mhsa+r", "mhsa+r+mmhsa", "mmhsa+mhsa", "mmhsa+r+mhsa"] = "mmhsa+r+mhsa"
+    heads: PositiveInt = 4
+    pooling: Literal["mean_max", "flatten"] = "mean_max"
+    bottleneck: PositiveInt = 512
+    dropout: float = Field(0.5, ge=0, lt=1)
+    shortcut: bool = False
+    encoded: bool = False
+    votes: bool = False
+    names: bool = False
+    voters: PositiveInt = 50
+    vote_power: PositiveFloat = Field(2.0, allow_inf_nan=False)
+    candidates: Literal["auto", "all", "neighbours", "tree", "both"] = "auto"
+    cluster_size: PositiveInt = 32
+    beam: PositiveInt = 10
+    search: SearchSettings = SearchSettings()
+    words: WordSettings = WordSettings()
+    training: TReaderTraining = TReaderTraining()
+    tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(idf="plain"))
+    encoder: EncoderSettings = EncoderSettings(name="minilm")
+
+    @model_validator(mode="after")
+    def _names_can_be_compared(self) -> Self:
+        if self.names and not (self.votes and self.search.vectors == "tfidf"):
+            raise ValueError(
+                "names=true adds to the votes, by tf-idf; so it goes with votes=true, search.vectors=tfidf"
+            )
+        return self
+
+
+class TReaderXml(Model):
+    """Self-attention over a text and over what its neighbours' labels are about.
+
+    >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
+    >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
+    >>> small = dict(heads=2, bottleneck=16, words=dict(vectors="random", dimensions=32))
+    >>> quick = dict(epochs=10, batch=4, learning_rate=0.01)
+    >>> TReaderXml(**small, training=quick).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
+    'fruit'
+    """
+
+    name = "treaderxml"
+    capabilities = Capabilities(
+        summary="self-attention over a text and over the descriptions of its neighbours' labels; shows both",
+        input=frozenset({"text"}),
+        score=ScoreKind.PROBABILITY,
+        explain=True,
+    )
+    Config = TReaderXmlConfig
+    config: TReaderXmlConfig
+
+    tokenizer_: WordTokenizer
+    seen_: NDArray[np.int64]  # labels that documents had; the network knows only these, by their place here
+    teaching_: Teaching
+    reader_: Reader
+
+    @property
+    def _scores(self) -> str:
+        """Which labels are scored: "all", or where candidates come from."""
+        if self.config.candidates != "auto":
+            return self.config.candidates
+        return "all" if len(self.seen_) <= MANY_LABELS else "both"
+
+    @property
+    def _teaching(self) -> TeachingSettings:
+        """How many neighbours are needed for what."""
+        from xmtc.models.treaderxml.knowledge import TeachingSettings
+
+        config = self.config
+        votes = config.votes or self._scores in ("neighbours", "both")
+        return TeachingSettings(
+            neighbours=config.neighbours if config.branches != "text" else 0,
+            voters=config.voters if votes else 0,
+            power=config.vote_power,
+            weighted=config.weighting == "similarity",
+            strict=config.strict_alg1,
+        )
+
+    def memory_needed(self, corpus: Corpus) -> int:
+        """Bytes: words and labels five times, vectors of documents, their knowledge, the values of a batch."""
+        assert corpus.texts is not None
+        config, labels = self.config, int(np.count_nonzero(corpus.label_counts))
+        words = min(config.words.max_words, (corpus.texts.nbytes + 20 * len(corpus.labels)) // 30 + 1000)
+        weights = words * config.words.dimensions + labels * config.bottleneck
+        if config.search.vectors == "tfidf":
+            search = DocumentVectors(config.tfidf).memory_needed(corpus)
+        else:
+            search = 8 * len(corpus) * (384 if config.search.vectors == "encoder" else config.words.dimensions)
+        if config.encoded:
+            search += 4 * len(corpus) * 384 + (300 << 20)
+        each = corpus.targets.nnz // len(corpus) + 1
+        known = 16 * len(corpus) * each * (2 * config.neighbours + config.voters)
+        tokens = min(config.words.max_tokens, corpus.texts.nbytes // (6 * len(corpus)) + 50)
+        scored = labels if labels <= MANY_LABELS or config.candidates == "all" else MANY_LABELS
+        batch = config.training.batch * (tokens * (30 * config.words.dimensions + config.heads * tokens) + 6 * scored)
+        return 24 * weights + 3 * corpus.texts.nbytes + search + known + 4 * batch + (100 << 20)
+
+    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
+        from xmtc.models.treaderxml.knowledge import Teaching
+        from xmtc.models.treaderxml.scoring import ReaderLearner
+        from xmtc.nn.datasets import Documents, validation_rows
+        from xmtc.nn.trainer import train
+        from xmtc.nn.warm_up import warmed_up
+
+        config, seed = self.config, derived_seed(self.config.seed, 0)
+        self.seen_ = np.flatnonzero(corpus.label_counts)
+        self.teaching_ = Teaching(self._teaching, self.seen_, corpus.targets, None, ids=corpus.ids)
+        tokens, table = self._words(corpus)
+        encoded = self.teaching_.encode(corpus, config.encoder if config.encoded else None, checkpoints)
+        near = self._find_neighbours(corpus, tokens, table, encoded, checkpoints)
+        clusters = self._teach(corpus, tokens)
+        everyone, targets = self.teaching_.pupils(corpus, tokens, near, encoded), self.teaching_.seen_targets
+        rows, held_out = validation_rows(len(corpus), valid, config.training.valid_documents, config.seed)
+        if valid is None:
+            checked, right = everyone.take(held_out), take_rows(targets, held_out)
+        else:
+            others = valid[held_out]
+            checked, right = self._pupils(others), with_columns(others.targets, len(corpus.labels))[:, self.seen_]
+        learned = self.teaching_.with_fair_votes(everyone, near, derived_seed(config.seed, 2)).take(rows)
+        learned_targets = take_rows(targets, rows)
+        if config.words.warm_up:
+            # Of very many labels their clusters will do: all of them at once would take too much memory.
+            above = [
+                each if clusters is None else (each @ clusters.T).sign().tocsr() for each in (learned_targets, right)
+            ]
+            read, judged = (Documents(some.tokens, each) for some, each in zip((learned, checked), above, strict=True))
+            table = warmed_up(table, read, judged, config.words.warm_up, seed)
+        network = self._network(table, 0 if clusters is None else clusters.shape[0], seed)
+        shares = (corpus.label_counts[self.seen_] + 1) / (len(corpus) + 2)
+        network.expect(shares, learned.right_without_votes(learned_targets))
+        self.reader_ = self._reader(network, corpus.label_counts, clusters)
+        learner = ReaderLearner(self.reader_, learned, learned_targets, checked, right, config.knowledge_dropout)
+        train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
+
+    def _words(self, corpus: Corpus) -> tuple[TokenStore, Floats]:
+        """(documents as word ids, a vector for each word); the words of labels' names and descriptions have ids too."""
+        from xmtc.text.embedding_table import word_table
+
+        assert corpus.texts is not None
+        config = self.config
+        texts = Strings.joined([corpus.texts, Strings.of(label_texts(corpus.labels))])
+        self.tokenizer_ = WordTokenizer.train(texts, config.words.max_words, config.words.min_df)
+        tokens = self.tokenizer_.encode(texts, config.words.max_tokens)
+        table = word_table(config.words, self.tokenizer_, tokens, config.seed)
+        if config.heads > table.shape[1]:
+            raise ConfigError(f"treaderxml: heads={config.heads} for word vectors of {table.shape[1]} numbers")
+        ends = tokens.offsets[: len(corpus) + 1]
+        return TokenStore(tokens.ids[: ends[-1]], ends), table
+
+    def _find_neighbours(
+        self, corpus: Corpus, tokens: TokenStore, table: Floats, encoded: Floats | None, checkpoints: Checkpoints
+    ) -> Neighbours | None:
+        """The neighbours of the training documents, each without itself; found once and kept with the checkpoints."""
+        from xmtc.models.neighbour_vectors import fit_vectors
+
+        config, teaching = self.config, self.teaching_
+        if not teaching.wanted:
+            return None
+        vectors, matrix = fit_vectors(
+            config.search.vectors, corpus, config.tfidf, config.words, config.encoder, config.seed,
+            (self.tokenizer_, tokens, table), (teaching.encoder, encoded),
+        )  # fmt: skip
+        teaching.search = DocumentSearch.of(config.search, vectors, matrix, corpus.texts, config.seed)
+        if config.names:
+            teaching.compare_names(corpus.labels)
+        kept = checkpoints.get("neighbours")
+        if kept is None:
+            near = teaching.search.nearest_of_training(matrix, teaching.wanted)
+            checkpoints.put("neighbours", {"ids": near.ids, "similarities": near.similarities})
+        else:
+            near = Neighbours(kept["ids"], kept["similarities"])
+        lonely = int((near.ids[:, 0] < 0).sum())
+        if lonely:
+            _say(f"{lonely:,} of {len(corpus):,} documents have no neighbour: they read that nothing is known")
+        return near
+
+    def _teach(self, corpus: Corpus, tokens: TokenStore) -> Csr | None:
+        """Make the teacher, if the network reads one; returns clusters, (clusters, seen labels), if they are scored."""
+        config, labels, words = self.config, corpus.labels, len(self.tokenizer_)
+
+        @cache  # costly, and not always needed
+        def vectors() -> Csr:
+            rows = unit_rows(token_matrix(tokens, words, token_idf(tokens, words)))
+            return label_vectors(rows, corpus.targets, labels)
+
+        def strongest(rows: Csr) -> NDArray[np.int32]:
+            return Strongest(vectors(), config.description_words)(rows)
+
+        clusters = of_all = None
+        has_tree, has_teacher = self._scores in ("tree", "both"), config.branches != "text"
+        if has_tree or (has_teacher and (labels.parents is None or not labels.parents.nnz)):
+            some, seed = take_rows(vectors(), self.seen_), derived_seed(config.seed, 1)
+            clusters = build_tree(some, max_leaf=config.cluster_size, levels=1, seed=seed).levels[-1]
+            columns = self.seen_[clusters.indices]
+            of_all = make_csr(clusters.data, columns, clusters.indptr, (clusters.shape[0], len(labels)))
+        if has_teacher:
+            teacher = Teacher.of(labels, self.tokenizer_, config.description_words, strongest, of_all)
+            self.teaching_.teacher = teacher
+            for said in teacher.fallbacks:
+                _say(said)
+        return clusters if has_tree else None
+
+    def _network(self, table: Floats, clusters: int, seed: int) -> ReaderNetwork:
+        from xmtc.models.treaderxml.network import ReaderNetwork
+
+        config = self.config
+        return ReaderNetwork.made(
+            table, len(self.seen_), word_dropout=config.words.dropout, frozen=config.words.frozen, seed=seed,
+            heads=config.heads, reading=config.reading, branches=config.branches, pooling=config.pooling,
+            places=(config.description_words, config.words.max_tokens), bottleneck=config.bottleneck,
+            dropout=config.dropout, sparse=self._scores != "all", clusters=clusters,
+            voters=config.voters if config.votes else 0, shortcut=config.shortcut,
+            encoded=0 if self.teaching_.encoder is None else self.teaching_.encoder.width, names=config.names,
+        )  # fmt: skip
+
+    def _reader(self, network: ReaderNetwork, counts: NDArray[np.int64], clusters: Csr | None) -> Reader:
+        from xmtc.models.treaderxml.scoring import Candidates, Reader
+
+        teacher, candidates = self.teaching_.teacher, None
+        if self._scores != "all":
+            usual = np.sort(np.argsort(-counts[self.seen_], kind="stable")[:USUAL])
+            candidates = Candidates(self._scores in ("neighbours", "both"), clusters, self.config.beam, usual)
+        return Reader(network, np.zeros((0, 1), np.int32) if teacher is None else teacher.words, candidates)
+
+    def _pupils(self, corpus: Corpus) -> Pupils:
+        """Further documents, as the network takes them."""
+        assert corpus.texts is not None
+        tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
+        encoder = self.teaching_.encoder
+        encoded = None if encoder is None else encoder.transform(corpus)
+        return self.teaching_.pupils(corpus, tokens, self.teaching_.nearest(corpus, encoded), encoded)
+
+    def _predict(self, corpus: Corpus, k: int) -> Predictions:
+        from xmtc.nn.level import TOGETHER
+        from xmtc.nn.parallel import cores_at_work
+
+        pupils = self._pupils(corpus)
+        with cores_at_work(-(-len(corpus) // TOGETHER)) as cores:
+            found, chances = self.reader_.best(pupils, k, cores)
+        ids = np.full((len(corpus), k), -1, np.int64)
+        scores = np.zeros((len(corpus), k), np.float32)
+        ids[:, : found.shape[1]] = np.where(found < 0, -1, self.seen_[found])
+        scores[:, : found.shape[1]] = chances
+        return Predictions.sorted(ids, scores, self._fitted(), self.score_kind)
+
+    def _explain(self, text: str, label: int) -> Explanation:
+        """The neighbours that brought the label, the parents they added, and the words attended."""
+        from xmtc.nn.batching import padded
+
+        labels, config = self._fitted(), self.config
+        place = int(np.searchsorted(self.seen_, label))
+        if place == len(self.seen_) or self.seen_[place] != label:
+            return Explanation(labels.name(label), 0.0, (), ("no training document had this label",), text=text)
+        query, document = Corpus.of([text]), np.zeros(1, np.int64)
+        top = self._predict(query, len(labels))
+        score = float(top.scores[0][top.ids[0] == label].sum())
+        pupils = self._pupils(query)
+        lesson = self.reader_.lesson(pupils, document)
+        encoded = self.reader_.encoded(pupils, document)
+        taught, looked = self.reader_.network.looks(*padded(pupils.tokens, document), lesson, place, encoded)
+        shares = looked / (looked.sum() or 1)
+        where = zip(self.tokenizer_.spans(text), shares.tolist(), strict=False)
+        spans = [(start, end, share) for (start, end), share in where]
+        near, known = self.teaching_.nearest(query), self.tokenizer_.words
+        evidence = self.teaching_.said_by_neighbours(near, label, labels, known)
+        if lesson is not None:
+            evidence.append(f"the teacher's words have {float(taught.sum()):.0%} of the attention")
+        if config.votes and pupils.votes is not None:
+            voted = float(pupils.votes.toarray()[0, place])
+            evidence.append(f"it has {voted:.0%} of the votes of {config.voters} neighbours")
+        if pupils.names is not None:
+            evidence.append(f"its name and the text are alike by {float(pupils.names.toarray()[0, place]):.2f}")
+        return Explanation.of_spans(labels.name(label), score, text, spans, evidence)
+
+    def _save(self, folder: FolderWriter) -> None:
+        from xmtc.nn.serialization import weights_of
+
+        folder.text("tokenizer.json", self.tokenizer_.to_json())
+        self.teaching_.save(folder)
+        folder.arrays(WEIGHTS, weights_of(self.reader_.network))
+        if self.reader_.candidates is not None and self.reader_.candidates.clusters is not None:
+            folder.matrix("clusters", self.reader_.candidates.clusters)
+
+    def _load(self, folder: FolderReader) -> None:
+        from xmtc.models.neighbour_vectors import load_vectors
+        from xmtc.models.treaderxml.knowledge import Teaching
+        from xmtc.nn.serialization import read_network
+
+        labels, config, clusters = self._fitted(), self.config, None
+        assert labels.counts is not None
+        self.tokenizer_ = WordTokenizer.from_json(folder.text("tokenizer.json"))
+        self.seen_ = np.flatnonzero(labels.counts)
+        targets = folder.matrix("targets", (self.train_documents_, len(labels)))
+        self.teaching_ = Teaching(self._teaching, self.seen_, targets, None)
+        if self.teaching_.wanted:
+            vectors = load_vectors(folder, config.search.vectors, config.tfidf, config.words, config.encoder)
+            self.teaching_.search = DocumentSearch.load(folder, config.search, vectors, self.train_documents_)
+        if config.names:
+            self.teaching_.compare_names(labels)
+        encoder = config.encoder if config.encoded else None
+        self.teaching_.load(folder, config.description_words, len(self.tokenizer_), encoder)
+        if self._scores in ("tree", "both"):
+            clusters = folder.matrix("clusters", (None, len(self.seen_)))
+
+        def made(arrays: Arrays) -> ReaderNetwork:
+            table = arrays["words.words.weight"]
+            if table.ndim != 2 or len(table) != len(self.tokenizer_):
+                raise ValueError(f"a table of the shape {table.shape} for {len(self.tokenizer_)} words")
+            return self._network(np.empty(table.shape, np.float32), 0 if clusters is None else clusters.shape[0], 0)
+
+        self.reader_ = self._reader(read_network(folder, WEIGHTS, made), labels.counts, clusters)
+
+
+def _say(sentence: str) -> None:
+    print(f"treaderxml: {sentence}", file=sys.stderr)

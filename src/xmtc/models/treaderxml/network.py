@@ -1,0 +1,362 @@
+"""TReaderXML's network: a teacher and a student read by self-attention, then the student reads with the teacher.
+
+Shapes: B documents, n words of a text, m words of the teacher's knowledge, d numbers of a word vector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from xmtc.nn.dropout import dropped
+from xmtc.nn.layers import WordEmbedding, padding_mask
+
+Branches = Literal["both", "text", "teacher"]
+Pooling = Literal["mean_max", "flatten"]
+SMALLEST = 1e-12
+NAMES_COUNT = 10.0  # a logit's gain from a name that is the very text, before anything is learned
+ENCODED_LENGTH = 10.0  # of an encoder's vector, so that it counts beside what the words give
+
+
+class SelfAttention(nn.Module):
+    """tanh([head 1; ...; head h] W): multi-head self-attention, each place seeing only those before it if `causal`.
+
+    Padding stands behind the text. So a causal attention needs no mask for it: nothing before it sees it.
+
+    >>> SelfAttention(dimensions=8, heads=2, causal=True)(torch.zeros(3, 5, 8), torch.tensor([5, 2, 1])).shape
+    torch.Size([3, 5, 8])
+    """
+
+    def __init__(self, dimensions: int, heads: int, causal: bool) -> None:
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        width = heads * (dimensions // heads)
+        self.inputs = nn.Linear(dimensions, 3 * width, bias=False)  # queries, keys, values
+        self.output = nn.Linear(width, dimensions, bias=False)
+        for part in (*self.inputs.weight.chunk(3), self.output.weight):
+            nn.init.xavier_uniform_(part)
+
+    def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
+        """(B, n, d) -> (B, n, d)."""
+        queries, keys, values = self._split(vectors)
+        visible = None
+        if not self.causal and int(lengths.min()) < vectors.shape[1]:
+            visible = ~padding_mask(lengths, vectors.shape[1])[:, None, None, :]  # (B, 1, 1, n)
+        seen = functional.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=visible, is_causal=self.causal
+        )  # (B, heads, n, d / heads)
+        return self._joined(seen)
+
+    def weights(self, vectors: Tensor) -> Tensor:
+        """How much each place looks at each other, (B, heads, n, n), of texts without padding."""
+        queries, keys, _ = self._split(vectors)
+        scores = queries @ keys.transpose(2, 3) / queries.shape[3] ** 0.5
+        if self.causal:
+            hidden = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(hidden, -torch.inf)
+        weights: Tensor = scores.softmax(3)
+        return weights
+
+    def with_weights(self, vectors: Tensor, weights: Tensor) -> Tensor:
+        """What `forward` gives if these are its weights."""
+        return self._joined(weights @ self._split(vectors)[2])
+
+    def _split(self, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each (B, heads, n, d / heads)."""
+        parts = self.inputs(vectors).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        return parts[0], parts[1], parts[2]
+
+    def _joined(self, seen: Tensor) -> Tensor:
+        return torch.tanh(self.output(seen.transpose(1, 2).flatten(2)))
+
+
+class Reading(nn.Module):
+    """Layers one after the other, as in the paper's Table 3: "mmhsa" is causal, "mhsa" is not, "r" adds what went in.
+
+    >>> Reading("mmhsa+r+mhsa", dimensions=8, heads=2)(torch.zeros(1, 5, 8), torch.tensor([5])).shape
+    torch.Size([1, 5, 8])
+    """
+
+    def __init__(self, steps: str, dimensions: int, heads: int) -> None:
+        super().__init__()
+        self.steps = () if steps == "none" else tuple(steps.split("+"))
+        layers = [SelfAttention(dimensions, heads, step == "mmhsa") for step in self.steps if step != "r"]
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
+        """(B, n, d) -> (B, n, d)."""
+        layers = iter(self.layers)
+        before = after = vectors
+        for step in self.steps:
+            if step == "r":
+                after = before + after
+            else:
+                before, after = after, next(layers)(after, lengths)
+        return after
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Teacher knowledge of a batch: the words of the labels that occur in it, and each document's weights for them."""
+
+    words: Tensor  #: (labels, m) word ids, 0 after the last word
+    weights: Tensor  #: (B, labels)
+
+
+class LabelRows(nn.Module):
+    """A linear layer to the labels; of some labels only, its gradients have rows for these (`sparse`).
+
+    >>> LabelRows(labels=7, width=4, sparse=True)(torch.zeros(2, 4), torch.tensor([3, 6, 1])).shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(self, labels: int, width: int, sparse: bool) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(labels, width, sparse=sparse)
+        self.bias = nn.Embedding(labels, 1, sparse=sparse)
+        nn.init.xavier_uniform_(self.rows.weight)
+        nn.init.zeros_(self.bias.weight)
+
+    def forward(self, hidden: Tensor, labels: Tensor | None = None) -> Tensor:
+        """(B, width) -> (B, all labels or those given)."""
+        if labels is None:
+            return functional.linear(hidden, self.rows.weight, self.bias.weight[:, 0])
+        return functional.linear(hidden, self.rows(labels), self.bias(labels)[:, 0])
+
+
+class ReaderNetwork(nn.Module):
+    """Scores of labels (logits) from the words of documents and what a teacher knows about their neighbours' labels."""
+
+    unvoted: Tensor  # the share of labels without votes that are right, before anything is learned
+
+    def __init__(
+        self, words: WordEmbedding, labels: int, *, heads: int, reading: str, branches: Branches, pooling: Pooling,
+        places: tuple[int, int], bottleneck: int, dropout: float, sparse: bool, clusters: int, voters: int,
+        shortcut: bool, encoded: int, names: bool,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        dimensions = words.words.embedding_dim
+        self.words, self.branches, self.pooling, self.places = words, branches, pooling, places
+        self.dropout, self.shortcut = dropout, shortcut
+        self.text = Reading(reading, dimensions, heads) if branches != "teacher" else None
+        self.teacher = Reading(reading, dimensions, heads) if branches != "text" else None
+        self.nothing = nn.Parameter(torch.zeros(dimensions)) if branches != "text" else None
+        self.interaction = SelfAttention(dimensions, heads, causal=True)
+        width = (places[0] + places[1]) * dimensions if pooling == "flatten" else 2 * dimensions
+        if shortcut:
+            width += (2 if branches == "both" else 1) * dimensions
+        self.bottleneck = nn.Linear(width + encoded, bottleneck)
+        self.output = LabelRows(labels, bottleneck, sparse)
+        self.clusters = nn.Linear(bottleneck, clusters) if clusters else None
+        self.trust = nn.Parameter(torch.ones(())) if voters else None
+        self.trust_in_names = nn.Parameter(torch.tensor(NAMES_COUNT)) if names else None
+        if voters:
+            self.half_vote = 0.5 / voters
+            self.register_buffer("unvoted", torch.tensor(self.half_vote))
+        if self.trust is not None:
+            nn.init.zeros_(self.output.rows.weight)
+
+    @classmethod
+    def made(
+        cls, table: NDArray[np.float32], labels: int, *, word_dropout: float, frozen: bool, seed: int,
+        heads: int, reading: str, branches: Branches, pooling: Pooling, places: tuple[int, int], bottleneck: int,
+        dropout: float, sparse: bool = False, clusters: int = 0, voters: int = 0, shortcut: bool = False,
+        encoded: int = 0, names: bool = False,
+    ) -> ReaderNetwork:  # fmt: skip
+        """A new network that begins with these word vectors.
+
+        `places` are the most words of the teacher and of a text, for the pooling "flatten". With `clusters` it scores
+        so many clusters of labels too. With `voters` it begins as a vote of so many neighbours: see `forward`. With
+        `shortcut` the bottleneck also sees the word vectors themselves, as a bag, and vectors of `encoded` numbers that
+        an encoder has made of the texts. With `names` labels whose names are like the text have higher scores.
+
+        >>> network = ReaderNetwork.made(
+        ...     np.zeros((9, 8), np.float32), 7, word_dropout=0.2, frozen=False, seed=0, heads=2, bottleneck=4,
+        ...     reading="mmhsa+r+mhsa", branches="both", pooling="mean_max", places=(2, 5), dropout=0.5)
+        >>> lesson = Lesson(torch.tensor([[3, 4], [5, 0]]), torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
+        >>> network(torch.tensor([[2, 8, 3], [4, 0, 0]]), torch.tensor([3, 1]), lesson).shape
+        torch.Size([2, 7])
+        """
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return cls(
+                WordEmbedding(torch.tensor(table), word_dropout, frozen), labels, heads=heads, reading=reading,
+                branches=branches, pooling=pooling, places=places, bottleneck=bottleneck, dropout=dropout,
+                sparse=sparse, clusters=clusters, voters=voters, shortcut=shortcut, encoded=encoded,
+                names=names,
+            )  # fmt: skip
+
+    def forward(
+        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, votes: Tensor | None = None,
+        labels: Tensor | None = None, draws: np.random.Generator | None = None, encoded: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """(B, n) word ids -> logits (B, labels), of all labels or those given; `votes` are for the same labels."""
+        return self.scores(self.hidden(ids, lengths, lesson, encoded, draws), votes, labels)
+
+    def scores(
+        self, hidden: Tensor, votes: Tensor | None, labels: Tensor | None = None, names: Tensor | None = None
+    ) -> Tensor:
+        """(B, bottleneck) -> logits (B, labels); `votes` and `names` are for the same labels.
+
+        Of `votes`, the shares of the neighbours' votes that labels have, the log-odds are added, times a factor that is
+        learned and begins at 1. The rows of labels begin at 0: so does the network as a plain vote. The likeness of
+        `names`, 0 to 1, is added times another factor.
+        """
+        scores: Tensor = self.output(hidden, labels)
+        if self.trust is not None and votes is not None:
+            scores = scores + self.trust * self._odds(votes)
+        if self.trust_in_names is not None and names is not None:
+            scores = scores + self.trust_in_names * names
+        return scores
+
+    def _odds(self, votes: Tensor) -> Tensor:
+        """Log-odds of shares of votes above those of labels without votes, for which the labels' biases are all."""
+        share = (votes + self.unvoted) / (1 - votes + self.half_vote).clamp(min=SMALLEST)
+        return torch.log(share) - self._odds_unvoted()
+
+    def _odds_unvoted(self) -> Tensor:
+        return torch.log(self.unvoted / (1 + self.half_vote))
+
+    def expect(self, shares: NDArray[np.float64], unvoted: float = 0.0) -> None:
+        """Begin with scores that fit if labels are right for these shares of documents.
+
+        With voters, begin as a vote in which a label that nobody voted for is right as often as `unvoted` says: among
+        very many labels hardly ever, and who begins with less doubt first learns to doubt all labels, votes or not.
+        """
+        with torch.no_grad():
+            if self.trust is not None:
+                self.unvoted.fill_(max(unvoted, SMALLEST))
+                self.output.bias.weight.fill_(self._odds_unvoted().item())
+            else:
+                odds = np.log(shares / (1 - shares)).astype(np.float32)
+                self.output.bias.weight.copy_(torch.from_numpy(odds)[:, None])
+
+    def hidden(
+        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, encoded: Tensor | None = None,
+        draws: np.random.Generator | None = None,
+    ) -> Tensor:  # fmt: skip
+        """What is known about a document before labels are scored, (B, bottleneck)."""
+        joined, ends, taught, bags = self._read(ids, lengths, lesson, draws)
+        pooled = self._pooled(self.interaction(joined, ends), ends, taught)
+        return self._squeezed(pooled, bags, encoded, draws)
+
+    def _read(
+        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, draws: np.random.Generator | None
+    ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+        """(teacher's and student's readings behind each other, where they end, where the teacher's end, bags)."""
+        parts: list[tuple[Tensor, Tensor]] = []
+        bags = []
+        taught = torch.zeros_like(lengths)
+        if self.teacher is not None:
+            assert lesson is not None
+            vectors, taught = self.embedded(lesson)
+            vectors = dropped(vectors, self.words.dropout, draws)
+            bags.append(_bag(vectors, taught))
+            parts.append((self.teacher(vectors, taught), taught))
+        if self.text is not None:
+            vectors = self.words(ids, draws)  # (B, n, d)
+            bags.append(_bag(vectors, lengths))
+            parts.append((self.text(vectors, lengths), lengths))
+        if len(parts) == 1:
+            return *parts[0], taught, bags
+        return *behind(*parts[0], *parts[1]), taught, bags
+
+    def embedded(self, lesson: Lesson) -> tuple[Tensor, Tensor]:
+        """(the mean of the descriptions, place by place, (B, m, d); how many places have a word, at least one).
+
+        Each place is the mean over the labels that have a word there. Who has no knowledge gets a learned vector.
+        """
+        assert self.nothing is not None
+        present = (lesson.words > 0).float()  # (labels, m)
+        rows = self.words.words(lesson.words) * present[:, :, None]  # (labels, m, d)
+        sums = (lesson.weights @ rows.flatten(1)).unflatten(1, rows.shape[1:])  # (B, m, d)
+        counts = lesson.weights @ present  # (B, m)
+        lengths = (counts > 0).sum(1)
+        means = sums / counts.clamp(min=SMALLEST)[:, :, None]
+        ignorant = torch.zeros_like(counts, dtype=torch.bool)
+        ignorant[:, 0] = lengths == 0
+        return torch.where(ignorant[:, :, None], self.nothing, means), lengths.clamp(min=1)
+
+    def _pooled(self, mixed: Tensor, ends: Tensor, taught: Tensor) -> Tensor:
+        if self.pooling == "flatten":
+            return self._flat(mixed, ends, taught)
+        blocked = padding_mask(ends, mixed.shape[1])[:, :, None]
+        largest = mixed.masked_fill(blocked, -torch.inf).amax(1)
+        return torch.cat([_mean(mixed, ends), largest], 1)  # (B, 2 d)
+
+    def _flat(self, mixed: Tensor, ends: Tensor, taught: Tensor) -> Tensor:
+        """All places one after the other, the text's beginning at the same place for all, (B, (m + n) d)."""
+        most, longest = self.places
+        texts = (ends - taught)[:, None]
+        teacher, text = torch.arange(most), torch.arange(longest)
+        # Each place's source; what has none reads a row of zeros at the end.
+        nowhere = torch.tensor(mixed.shape[1])
+        sources = torch.cat(
+            [
+                torch.where(teacher < taught[:, None], teacher, nowhere),
+                torch.where(text < texts, taught[:, None] + text, nowhere),
+            ],
+            1,
+        )
+        with_zeros = functional.pad(mixed, (0, 0, 0, 1))
+        return with_zeros.gather(1, sources[:, :, None].expand(-1, -1, mixed.shape[2])).flatten(1)
+
+    def _squeezed(
+        self, pooled: Tensor, bags: list[Tensor], encoded: Tensor | None, draws: np.random.Generator | None
+    ) -> Tensor:
+        parts = [pooled, *(bags if self.shortcut else [])]
+        if encoded is not None:
+            parts.append(ENCODED_LENGTH * encoded)
+        return dropped(torch.relu(self.bottleneck(torch.cat(parts, 1))), self.dropout, draws)
+
+    def looks(
+        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, label: int, encoded: Tensor | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """For one document, (how much each word of the teacher, and each of the text, speaks for a label).
+
+        That is the attention of the interaction times its gradient, as far as it raises the label's score, summed over
+        heads and over the places that look. All together add up to 1, or to 0 if nothing speaks for the label.
+        """
+        with torch.enable_grad():
+            joined, ends, taught, bags = self._read(ids, lengths, lesson, None)
+            weights = self.interaction.weights(joined).detach().requires_grad_()
+            pooled = self._pooled(self.interaction.with_weights(joined, weights), ends, taught)
+            score = self.scores(self._squeezed(pooled, bags, encoded, None), None)[0, label]
+            (slope,) = torch.autograd.grad(score, weights)
+        raised = np.nan_to_num((weights * slope).detach().clamp(min=0).sum((0, 1, 2)).numpy())
+        shares = raised / (raised.sum() or 1)
+        return shares[: int(taught[0])], shares[int(taught[0]) : int(ends[0])]
+
+
+def behind(first: Tensor, first_lengths: Tensor, second: Tensor, second_lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """(the second texts right behind the first, so that all padding comes last; where they end).
+
+    >>> one, two = torch.tensor([[[1.0], [0.0]]]), torch.tensor([[[5.0], [6.0]]])
+    >>> both, ends = behind(one, torch.tensor([1]), two, torch.tensor([2]))
+    >>> both.flatten().tolist(), ends.tolist()
+    ([1.0, 5.0, 6.0], [3])
+    """
+    ends = first_lengths + second_lengths
+    places = torch.arange(int(ends.max()))
+    start = first_lengths[:, None]
+    last = first.shape[1] + second.shape[1] - 1
+    sources = torch.where(places < start, places, (first.shape[1] + places - start).clamp(max=last))
+    both = torch.cat([first, second], 1)
+    return both.gather(1, sources[:, :, None].expand(-1, -1, both.shape[2])), ends
+
+
+def _mean(vectors: Tensor, lengths: Tensor) -> Tensor:
+    """The mean over the places before the end, (B, d)."""
+    inside = ~padding_mask(lengths, vectors.shape[1])[:, :, None]
+    return (vectors * inside).sum(1) / lengths[:, None]
+
+
+def _bag(vectors: Tensor, lengths: Tensor) -> Tensor:
+    """Like `_mean`, but about equally long for texts of any length, (B, d): words are mostly unlike each other."""
+    return _mean(vectors, lengths) * lengths[:, None].sqrt()

@@ -1,0 +1,167 @@
+"""`xml_cnn`: windows of several widths slide over the words, and what each finds in each part of the text counts.
+
+Liu, Chang, Wu, Yang: "Deep Learning for Extreme Multi-label Text Classification", SIGIR 2017.
+
+What it does: word vectors go through convolutions of several widths; each document is split into a few chunks, and of
+every filter the largest value in each chunk is kept (dynamic max-pooling), so that it still counts where in the text
+something stands. A small layer, the bottleneck, stands between these many numbers and the labels, all of which are
+scored at once.
+
+Where it differs: a document's own length is split, not the length that all documents are padded to, so that padding
+changes nothing; words without a given vector can get one that is learned on the documents; an output bias that fits the
+share of right labels; the best weights on validation documents are kept, and training ends when they get no better.
+
+Cost: training a document takes about tokens x dimensions x filters x (the sum of the widths) / stride for the
+convolutions, whose gradient is sparse, and 3 x bottleneck x labels for the scores; memory grows with words x dimensions
+and labels x bottleneck, seven numbers for each weight. With far more than 100,000 labels take a method with a tree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from xmtc.checkpoints import Checkpoints
+from xmtc.corpus.corpus import Corpus
+from xmtc.labelspace.tree import LabelTree
+from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.nn.settings import Epoch, TrainingSettings
+from xmtc.predictions import Predictions, ScoreKind
+from xmtc.seeding import derived_seed
+from xmtc.storage import FolderReader, FolderWriter
+from xmtc.text.embedding_table import WordSettings
+from xmtc.text.word_tokenizer import WordTokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from xmtc.models.xml_cnn.network import ConvolutionNetwork
+    from xmtc.nn.serialization import Arrays
+
+WEIGHTS = "network"
+
+
+class XmlCnnTraining(TrainingSettings):
+    """How the network is trained; unless it is asked for, weights are not averaged, as in the paper."""
+
+    batch: PositiveInt = 64
+    learning_rate: PositiveFloat = 1e-3
+    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
+
+
+class XmlCnnConfig(ModelConfig):
+    """The network and its training; recipes/xml_cnn has the settings of a later study.
+
+    Windows of `widths` words move on by `stride` words; there are `filters` for each width. `dropout` is that of the
+    bottleneck; `words.dropout` is that of the word vectors.
+    """
+
+    widths: tuple[PositiveInt, ...] = Field((2, 4, 8), min_length=1)
+    filters: PositiveInt = 128
+    chunks: PositiveInt = 8
+    stride: PositiveInt = 1
+    bottleneck: PositiveInt = 512
+    dropout: float = Field(0.5, ge=0, lt=1)
+    words: WordSettings = WordSettings()
+    training: XmlCnnTraining = XmlCnnTraining()
+
+
+class XmlCnn(Model):
+    """Convolutions over the words, dynamic max-pooling, a bottleneck, and a score for every label.
+
+    >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
+    >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
+    >>> small = dict(filters=8, chunks=2, bottleneck=8, words=dict(vectors="random", dimensions=8))
+    >>> XmlCnn(**small, training=dict(batch=4)).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
+    'fruit'
+    """
+
+    name = "xml_cnn"
+    capabilities = Capabilities(
+        summary="convolutions over the words, the largest values in each part of a text, a small layer, all labels",
+        input=frozenset({"text"}),
+        score=ScoreKind.PROBABILITY,
+    )
+    Config = XmlCnnConfig
+    config: XmlCnnConfig
+
+    tokenizer_: WordTokenizer
+    network_: ConvolutionNetwork
+
+    def memory_needed(self, corpus: Corpus) -> int:
+        """Bytes: every weight seven times (gradients, moments, mean, the best), token ids, the values of a batch."""
+        assert corpus.texts is not None
+        config = self.config
+        words = min(config.words.max_words, corpus.texts.nbytes // 30 + 1000)
+        pooled = len(config.widths) * config.filters * config.chunks
+        weights = words * config.words.dimensions + config.bottleneck * (len(corpus.labels) + pooled)
+        tokens = min(config.words.max_tokens, corpus.texts.nbytes // (6 * len(corpus)) + 50)
+        per_token = 5 * config.words.dimensions + 3 * config.filters
+        batch = config.training.batch * (tokens * per_token + 6 * len(corpus.labels))
+        return 28 * weights + corpus.texts.nbytes + 4 * batch + (100 << 20)
+
+    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
+        import torch
+
+        from xmtc.nn.datasets import prepared
+        from xmtc.nn.level import Beam, LevelLearner
+        from xmtc.nn.trainer import train
+
+        config = self.config
+        self.tokenizer_, table, learned, checked = prepared(corpus, valid, config.words, config.training, config.seed)
+        seed = derived_seed(config.seed, 0)
+        self.network_ = self._network(torch.from_numpy(table), len(corpus.labels), seed)
+        beams = [Beam.at_root(len(part.tokens)) for part in (learned, checked)]
+        learner = LevelLearner(self.network_, _flat(len(corpus.labels)), True, learned, beams[0], checked, beams[1])
+        self.network_.expect(learner.share_of_positives())
+        train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
+
+    def _network(self, table: Tensor, labels: int, seed: int) -> ConvolutionNetwork:
+        from xmtc.models.xml_cnn.network import ConvolutionNetwork
+
+        config = self.config
+        return ConvolutionNetwork.made(
+            table, labels, widths=config.widths, filters=config.filters, chunks=config.chunks, stride=config.stride,
+            bottleneck=config.bottleneck, word_dropout=config.words.dropout, dropout=config.dropout,
+            frozen=config.words.frozen, seed=seed,
+        )  # fmt: skip
+
+    def _predict(self, corpus: Corpus, k: int) -> Predictions:
+        from xmtc.nn.level import TOGETHER, Beam, step_down
+        from xmtc.nn.parallel import cores_at_work
+
+        assert corpus.texts is not None
+        labels = self._fitted()
+        tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
+        with cores_at_work(-(-len(tokens) // TOGETHER)) as cores:
+            best = step_down(self.network_, _flat(len(labels)), True, tokens, Beam.at_root(len(tokens)), k, cores)
+        return Predictions.sorted(best.nodes, np.exp(best.scores), labels, self.score_kind)
+
+    def _save(self, folder: FolderWriter) -> None:
+        from xmtc.nn.serialization import weights_of
+
+        folder.text("tokenizer.json", self.tokenizer_.to_json())
+        folder.arrays(WEIGHTS, weights_of(self.network_))
+
+    def _load(self, folder: FolderReader) -> None:
+        import torch
+
+        from xmtc.nn.serialization import read_network
+
+        self.tokenizer_ = WordTokenizer.from_json(folder.text("tokenizer.json"))
+        labels = len(self._fitted())
+
+        def made(arrays: Arrays) -> ConvolutionNetwork:
+            table = arrays["words.words.weight"]
+            if table.ndim != 2 or len(table) != len(self.tokenizer_):
+                raise ValueError(f"a table of the shape {table.shape} for {len(self.tokenizer_)} words")
+            return self._network(torch.empty(table.shape), labels, 0)
+
+        self.network_ = read_network(folder, WEIGHTS, made)
+
+
+def _flat(labels: int) -> Any:
+    """All labels as children of one root: a tree's only level."""
+    return LabelTree.of([[range(labels)]]).levels[0]

@@ -1,0 +1,130 @@
+"""Which documents a network learns from, and which it is checked with while it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.corpus.corpus import Corpus, take_rows
+from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import with_columns
+from xmtc.corpus.strings import Strings
+from xmtc.nn.batching import Ints
+from xmtc.nn.encoders.encoder import EncoderTexts
+from xmtc.nn.settings import TrainingSettings
+from xmtc.seeding import derived_seed
+from xmtc.text.document_features import DocumentVectors
+from xmtc.text.embedding_table import WordSettings, words_of
+from xmtc.text.token_store import TokenStore
+from xmtc.text.word_tokenizer import WordTokenizer
+
+FEWEST = 10  # with fewer documents a choice would be chance
+
+
+def validation_rows(documents: int, valid: Corpus | None, most: int, seed: int) -> tuple[Ints, Ints]:
+    """(rows to learn from, rows to check with), the latter of `valid` if it is given, else held out of the documents.
+
+    Checking many documents every few steps would take longer than learning, so at most `most` are drawn, and never
+    more than a tenth of what is learned from; a corpus with fewer than a hundred documents is learned whole.
+
+    >>> train, check = validation_rows(1000, None, most=50, seed=0)
+    >>> len(train), len(check), len(validation_rows(60, None, most=50, seed=0)[1])
+    (950, 50, 0)
+    """
+    rng = np.random.default_rng(derived_seed(seed, 23))
+    if valid is not None:
+        return np.arange(documents), np.sort(rng.permutation(len(valid))[:most])
+    count = min(most, documents // 10)
+    if count < FEWEST:
+        return np.arange(documents), np.zeros(0, np.int64)
+    order = rng.permutation(documents)
+    return np.sort(order[count:]), np.sort(order[:count])
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Documents as rows of features, and which labels they have."""
+
+    features: Csr
+    targets: Csr
+
+    def take(self, rows: Ints) -> Examples:
+        """Some of them."""
+        return Examples(take_rows(self.features, rows), take_rows(self.targets, rows))
+
+
+def examples_of(
+    corpus: Corpus, valid: Corpus | None, vectors: DocumentVectors, most: int, seed: int
+) -> tuple[Examples, Ints, Examples]:
+    """(all documents, rows to learn from, documents to check with), as `vectors`, fitted here, has them.
+
+    >>> from xmtc.text.tfidf import TfIdfSettings
+    >>> corpus = Corpus.of(["red apple", "blue sky"] * 60, [["fruit"], ["weather"]] * 60)
+    >>> every, rows, check = examples_of(corpus, None, DocumentVectors(TfIdfSettings()), most=50, seed=0)
+    >>> every.features.shape, len(rows), check.targets.shape
+    ((120, 4), 108, (12, 2))
+    """
+    everything = Examples(vectors.fit_transform(corpus), corpus.targets)
+    rows, held_out = validation_rows(len(corpus), valid, most, seed)
+    if valid is None:
+        return everything, rows, everything.take(held_out)
+    some = valid[held_out]
+    return everything, rows, Examples(vectors.transform(some), _of_training(some.targets, corpus))
+
+
+def _of_training(targets: Csr, corpus: Corpus) -> Csr:
+    """Labels that only validation documents have come after all others, and cannot be found."""
+    return with_columns(targets, len(corpus.labels))
+
+
+def prepared(
+    corpus: Corpus, valid: Corpus | None, words: WordSettings, training: TrainingSettings, seed: int
+) -> tuple[WordTokenizer, NDArray[np.float32], Documents, Documents]:
+    """(vocabulary, a vector for each word, documents to learn from, documents to check with).
+
+    >>> corpus = Corpus.of(["red apple", "blue sky"] * 60, [["fruit"], ["weather"]] * 60)
+    >>> _, table, train, check = prepared(corpus, None, WordSettings(vectors="random"), TrainingSettings(), seed=0)
+    >>> table.shape, len(train.tokens), len(check.tokens)
+    ((6, 100), 108, 12)
+    """
+    assert corpus.texts is not None
+    tokenizer, tokens, table = words_of(words, corpus.texts, seed)
+
+    def encode(texts: Strings) -> TokenStore:
+        return tokenizer.encode(texts, words.max_tokens)
+
+    return tokenizer, table, *parted(corpus, valid, tokens, encode, training.valid_documents, seed)
+
+
+def parted(
+    corpus: Corpus, valid: Corpus | None, tokens: TokenStore, encode: Callable[[Strings], TokenStore], most: int,
+    seed: int,
+) -> tuple[Documents, Documents]:  # fmt: skip
+    """(documents to learn from, documents to check with), of a corpus that has these tokens; see `validation_rows`."""
+    rows, held_out = validation_rows(len(corpus), valid, most, seed)
+    if valid is None:
+        checked = Documents(tokens.take(held_out), take_rows(corpus.targets, held_out))
+    else:
+        texts = valid[held_out].texts
+        assert texts is not None
+        checked = Documents(encode(texts), _of_training(take_rows(valid.targets, held_out), corpus))
+    return Documents(tokens.take(rows), take_rows(corpus.targets, rows)), checked
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Documents as word ids, and which labels they have."""
+
+    tokens: TokenStore
+    targets: Csr
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Documents as the encoder reads them, and which labels they have."""
+
+    texts: EncoderTexts
+    targets: Csr

@@ -1,0 +1,1 @@
+"""Pretrained transformers: load them, encode texts with them, cache what frozen layers give."""

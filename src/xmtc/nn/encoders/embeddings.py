@@ -1,0 +1,66 @@
+"""Documents as the vectors of a pretrained transformer that is used as it is."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.corpus.corpus import Corpus
+from xmtc.errors import BadModelFolder, XmtcError
+from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
+from xmtc.nn.encoders.pretrained import load_pretrained
+from xmtc.nn.parallel import cores_at_work
+from xmtc.nn.serialization import read_network, weights_of
+from xmtc.nn.settings import EncoderSettings
+from xmtc.storage import FolderReader, FolderWriter
+from xmtc.text.mean_embeddings import unit
+from xmtc.text.subword_tokenizer import SubwordTokenizer
+
+WEIGHTS = "search_encoder"
+
+
+class EncoderVectors:
+    """Texts to unit vectors by an encoder; see `xmtc.search.neighbours.TextVectors`."""
+
+    def __init__(self, tokenizer: SubwordTokenizer, encoder: Encoder, max_tokens: int) -> None:
+        self.tokenizer, self.encoder, self.max_tokens = tokenizer, encoder, max_tokens
+
+    @classmethod
+    def pretrained(cls, settings: EncoderSettings) -> EncoderVectors:
+        """From a folder, the hub, or "minilm"."""
+        found = load_pretrained(settings.name)
+        return cls(found.tokenizer, Encoder.of(found, _plain(settings)), settings.max_tokens)
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        return self.encoder.width
+
+    def transform(self, corpus: Corpus) -> NDArray[np.float32]:
+        """The documents' vectors, (documents, width)."""
+        if corpus.texts is None:
+            raise XmtcError(f"this model was trained on texts, which {corpus.name} does not have")
+        texts = EncoderTexts(self.tokenizer.encode(corpus.texts, self.max_tokens))
+        with cores_at_work(len(batches_of(texts))) as cores:  # a single text is read by all cores together
+            return unit(self.encoder.vectors(texts, cores, "vectors of documents"))
+
+    def save(self, folder: FolderWriter) -> None:
+        """Write the encoder: neither its own folder nor the hub is needed any more."""
+        folder.text("subwords.json", self.tokenizer.to_json())
+        folder.json(WEIGHTS, self.encoder.facts())
+        folder.arrays(WEIGHTS, weights_of(self.encoder))
+
+    @classmethod
+    def load(cls, folder: FolderReader, settings: EncoderSettings) -> EncoderVectors:
+        """The inverse of `save`; BadModelFolder if the parts do not fit."""
+        tokenizer = SubwordTokenizer.from_json(folder.text("subwords.json"))
+        facts = folder.json(WEIGHTS)
+        encoder = read_network(folder, WEIGHTS, lambda _: Encoder.from_facts(facts, _plain(settings)))
+        if len(tokenizer) > encoder.vocabulary:
+            raise BadModelFolder(f"{folder.folder}: the tokenizer of the search is not that of its encoder")
+        return cls(tokenizer, encoder, settings.max_tokens)
+
+
+def _plain(settings: EncoderSettings) -> EncoderSettings:
+    """Nothing is trained, so nothing need be frozen or computed twice."""
+    return settings.model_copy(update={"frozen_layers": 0, "checkpointing": False})

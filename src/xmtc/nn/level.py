@@ -1,0 +1,165 @@
+"""One level of a label tree as something to learn: candidates, loss, and the step of the search through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from xmtc.corpus.corpus import take_rows
+from xmtc.corpus.labels import Csr
+from xmtc.nn.batching import Ints, by_length, padded
+from xmtc.nn.datasets import Documents
+from xmtc.nn.metrics import JUDGED_AT, ndcg, which_right
+from xmtc.nn.parallel import Cores
+from xmtc.progress import progress
+from xmtc.search.beam import children_of, descend, pairs
+from xmtc.text.token_store import TokenStore
+
+TOGETHER = 64  # documents scored at a time, fewer where each has very many scores
+MOST_SCORES = 4_000_000
+SAMPLED_FOR_SHARE = 10_000
+
+
+@dataclass(frozen=True)
+class Beam:
+    """For each document the nodes of a level that are followed, -1 where there are fewer, and log-probabilities."""
+
+    nodes: NDArray[np.int32]
+    scores: NDArray[np.float32]
+
+    @classmethod
+    def at_root(cls, documents: int) -> Beam:
+        """Before the first level every document is at the root.
+
+        >>> Beam.at_root(2).nodes.tolist()
+        [[0], [0]]
+        """
+        return cls(np.zeros((documents, 1), np.int32), np.zeros((documents, 1), np.float32))
+
+    def with_positives(self, targets: Csr, width: int) -> Beam:
+        """For training: all right nodes first, then the best others, `width` in all; scores are not kept.
+
+        Of more right nodes than that, the ones that were found come first.
+
+        >>> from xmtc.corpus.sparse import make_csr
+        >>> right = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1]), (1, 9))
+        >>> Beam(np.array([[3, 5]], np.int32), np.zeros((1, 2), np.float32)).with_positives(right, 2).nodes.tolist()
+        [[7, 3]]
+        """
+        nodes = np.full((len(self.nodes), width), -1, np.int32)
+        for row, found in enumerate(self.nodes):
+            right = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
+            is_right = np.isin(found, right)
+            missed = np.setdiff1d(right, found, assume_unique=True)
+            wrong = found[~is_right & (found >= 0)]
+            chosen = np.concatenate([found[is_right], missed, wrong])[:width]
+            nodes[row, : len(chosen)] = chosen
+        return Beam(nodes, np.zeros(nodes.shape, np.float32))
+
+
+def children_scores(
+    network: nn.Module, level: Csr, first: bool, tokens: TokenStore, documents: Ints, rows: Ints, nodes: Ints
+) -> NDArray[np.float32]:
+    """Log-probabilities of the children of nodes[i] for documents[rows[i]], one after the other; sorted by row."""
+    with torch.inference_mode():
+        ids, lengths = padded(tokens, documents)
+        if first:  # all nodes are children of the root
+            logits = network(ids, lengths).numpy()[:, level.indices].ravel()
+        else:
+            sizes, children = children_of(level, nodes)
+            each = np.bincount(rows, sizes, minlength=len(documents)).astype(np.int64)
+            inside = np.arange(each.max(initial=1)) < each[:, None]
+            candidates = np.zeros(inside.shape, np.int64)
+            candidates[inside] = children
+            logits = network(ids, lengths, torch.from_numpy(candidates)).numpy()[inside]
+        # A model file may hold any numbers; they must still give an order.
+        sound = torch.nan_to_num(torch.from_numpy(logits), nan=-100.0, posinf=100.0, neginf=-100.0)
+        return functional.logsigmoid(sound).numpy()
+
+
+def step_down(
+    network: nn.Module, level: Csr, first: bool, tokens: TokenStore, above: Beam, width: int, cores: Cores,
+    name: str = "tagging",
+) -> Beam:  # fmt: skip
+    """The `width` best children of the nodes that each document has reached."""
+    result = Beam(np.full((len(tokens), width), -1, np.int32), np.full((len(tokens), width), -np.inf, np.float32))
+
+    def work(documents: Ints) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        rows, nodes, so_far = pairs(above.nodes[documents], above.scores[documents])
+        values = children_scores(network, level, first, tokens, documents, rows, nodes)
+        return descend(level, values, rows, nodes, so_far, len(documents), width)
+
+    scored = level.shape[1] if first else 1
+    batches = by_length(tokens.lengths, max(1, min(TOGETHER, MOST_SCORES // scored)))
+    with progress(name, len(batches)) as bar:
+        for documents, (ids, scores) in zip(batches, cores.map(work, batches), strict=True):
+            result.nodes[documents], result.scores[documents] = ids, scores
+            bar.advance()
+    return result
+
+
+class LevelLearner:
+    """A level's network, the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`.
+
+    On the first level every node is scored; further down only candidates: the children of the nodes in `beam`.
+    """
+
+    def __init__(
+        self, network: nn.Module, level: Csr, first: bool, train: Documents, beam: Beam, valid: Documents,
+        valid_beam: Beam,
+    ) -> None:  # fmt: skip
+        self.network, self.level, self.first = network, level, first
+        self.train, self.beam = train, beam
+        self.valid, self.valid_beam = valid, valid_beam
+        self.lengths = train.tokens.lengths
+        self._largest = int(np.diff(level.indptr).max(initial=0))
+
+    def share_of_positives(self) -> float:
+        """Which share of what is scored is right, as far as a sample tells."""
+        documents = np.arange(min(len(self.train.tokens), SAMPLED_FOR_SHARE))
+        if self.first:
+            return float(take_rows(self.train.targets, documents).nnz / (len(documents) * self.level.shape[1]))
+        rng = np.random.default_rng(0)
+        found = [self.candidates(part, rng)[1].mean() for part in np.array_split(documents, len(documents) // 500 + 1)]
+        return float(np.mean(found))
+
+    def candidates(self, documents: Ints, rng: np.random.Generator) -> tuple[Ints, NDArray[np.float32]]:
+        """(candidates, whether they are right), each (documents, width): children of followed nodes, then random ones.
+
+        A child that is drawn at random may be a right one; its target says so.
+        """
+        width = self.beam.nodes.shape[1] * self._largest
+        total = self.level.shape[1]
+        rows, nodes, _ = pairs(self.beam.nodes[documents], self.beam.scores[documents])
+        sizes, children = children_of(self.level, nodes)
+        each = np.bincount(rows, sizes, minlength=len(documents)).astype(np.int64)
+        chosen = rng.integers(0, total, (len(documents), width))
+        chosen[np.arange(width) < each[:, None]] = children
+        return chosen, which_right(take_rows(self.train.targets, documents), chosen).astype(np.float32)
+
+    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+        """Binary cross-entropy, the mean over all documents and labels (or candidates)."""
+        ids, lengths = padded(self.train.tokens, documents)
+        if self.first:
+            rows = take_rows(self.train.targets, documents)
+            wanted = np.zeros(rows.shape, np.float32)
+            wanted[np.repeat(np.arange(len(documents)), np.diff(rows.indptr)), rows.indices] = 1
+            logits = self.network(ids, lengths, None, draws)
+        else:
+            chosen, wanted = self.candidates(documents, draws)
+            logits = self.network(ids, lengths, torch.from_numpy(chosen), draws)
+        return functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(wanted))
+
+    def quality(self, cores: Cores) -> float | None:
+        """nDCG@5 of the nodes found for the validation documents that have labels, as fractions; None without such."""
+        if not self.valid.targets.nnz:
+            return None
+        found = step_down(
+            self.network, self.level, self.first, self.valid.tokens, self.valid_beam, JUDGED_AT, cores, "checking"
+        ).nodes
+        return ndcg(found, self.valid.targets)

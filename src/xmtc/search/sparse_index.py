@@ -1,0 +1,72 @@
+"""The best of many sparse rows for sparse queries, by dot product: nearest neighbours, and one classifier a label."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
+
+from xmtc.corpus.corpus import take_rows
+from xmtc.corpus.labels import Csr
+from xmtc.progress import progress
+
+QUERY_BLOCK = 2048
+
+
+class SparseIndex:
+    """An inverted index: for each column the rows that have it.
+
+    >>> rows = csr_array(np.array([[1, 0, 1], [0, 1, 0], [0, 1, 1]], np.float32))
+    >>> ids, scores = SparseIndex.of(rows).nearest(rows[[0]], k=2)
+    >>> ids.tolist(), scores.tolist()
+    ([[0, 2]], [[2.0, 1.0]])
+    """
+
+    def __init__(self, columns: Csr) -> None:
+        self.columns = columns  # columns x rows: the transposed matrix
+
+    @classmethod
+    def of(cls, matrix: Csr) -> SparseIndex:
+        """Index the rows of a matrix."""
+        return cls(matrix.T.tocsr().astype(np.float32))
+
+    def __len__(self) -> int:
+        return int(self.columns.shape[1])
+
+    def nearest(
+        self, queries: Csr, k: int, start: NDArray[np.float32] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """(ids, scores), each (queries, k): falling scores, ties to the lower row; -1 where fewer rows have a score.
+
+        A row's score is the dot product, which must be above 0; or, with `start`, start[row] plus the dot product.
+        """
+        from xmtc.kernels.sparse_knn import nearest_rows
+
+        if queries.shape[1] != self.columns.shape[0]:
+            # The kernel would read beyond the end of the index.
+            raise ValueError(f"queries with {queries.shape[1]} columns for an index of {self.columns.shape[0]}")
+        k = min(k, len(self))
+        floor = 0.0 if start is None else -np.inf
+        sums = np.zeros(len(self), np.float32) if start is None else start
+        parts = [(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32))]
+        with progress("searching", queries.shape[0]) as bar:
+            for first in range(0, queries.shape[0], QUERY_BLOCK):
+                block = take_rows(queries, slice(first, first + QUERY_BLOCK))
+                parts.append(
+                    nearest_rows(
+                        block.indptr, block.indices, block.data.astype(np.float32, copy=False),
+                        self.columns.indptr, self.columns.indices, self.columns.data, sums, floor, k,
+                    )
+                )  # fmt: skip
+                bar.advance(block.shape[0])
+        return np.concatenate([ids for ids, _ in parts]), np.concatenate([scores for _, scores in parts])
+
+    def extended(self, matrix: Csr) -> SparseIndex:
+        """This index with further rows at the end."""
+        return SparseIndex(hstack([self.columns, matrix.T], format="csr").astype(np.float32))
+
+    def shared(self, query: Csr, rows: NDArray[np.int32]) -> Csr:
+        """What each of the query's columns adds to its product with each of `rows`: (query's columns, rows)."""
+        picked = self.columns[query.indices][:, rows]
+        products: Csr = csr_array(picked.multiply(query.data[:, None]))
+        return products

@@ -1,0 +1,81 @@
+"""Texts to sequences of word ids, and the table of word vectors that a network starts from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+
+from xmtc.corpus.strings import Strings
+from xmtc.seeding import derived_seed
+from xmtc.text.token_store import TokenStore
+from xmtc.text.word_tokenizer import WordTokenizer
+from xmtc.text.word_vectors import read_vectors
+
+LEARN = "learn"
+RANDOM = "random"
+
+RANDOM_SCALE = 0.5
+
+
+def words_of(
+    settings: WordSettings, texts: Strings, seed: int
+) -> tuple[WordTokenizer, TokenStore, NDArray[np.float32]]:
+    """The vocabulary of training texts, the texts as word ids, and a vector for each word.
+
+    >>> texts = Strings.of(["the cat", "the dog"])
+    >>> tokenizer, tokens, table = words_of(WordSettings(vectors="random", dimensions=4), texts, seed=0)
+    >>> len(tokenizer), tokens.ids.tolist(), table.shape
+    (5, [2, 3, 2, 4], (5, 4))
+    """
+    tokenizer = WordTokenizer.train(texts, settings.max_words, settings.min_df)
+    tokens = tokenizer.encode(texts, settings.max_tokens)
+    return tokenizer, tokens, word_table(settings, tokenizer, tokens, seed)
+
+
+def word_table(settings: WordSettings, tokenizer: WordTokenizer, tokens: TokenStore, seed: int) -> NDArray[np.float32]:
+    """A vector for each word, row 0 (padding) zero: from a file, learned on the documents, or random."""
+    rng = np.random.default_rng(derived_seed(seed, 17))
+    if settings.vectors == RANDOM:
+        table = rng.uniform(-RANDOM_SCALE, RANDOM_SCALE, (len(tokenizer), settings.dimensions)).astype(np.float32)
+        table[0] = 0
+        return table
+    if settings.vectors == LEARN:
+        from xmtc.text.ppmi_vectors import learn_vectors
+
+        return learn_vectors(tokens, len(tokenizer), settings.dimensions, seed)
+    words = tokenizer.words
+    wanted = set(words)
+    found = read_vectors(settings.vectors, only=wanted)
+    table = found.table(words, rng)
+    if settings.missing == LEARN:
+        from xmtc.text.ppmi_vectors import fill_missing, learn_vectors
+
+        present = set(found.words)
+        known = np.array([word in present for word in words])
+        return fill_missing(table, known, learn_vectors(tokens, len(tokenizer), table.shape[1], seed))
+    return table
+
+
+class WordSettings(BaseModel):
+    """Texts as sequences of word vectors.
+
+    `vectors` is a file of word vectors (see `xmtc.text.word_vectors`), "learn" (learned on the training documents) or
+    "random". Words that a file does not have get vectors learned on the documents and mapped into the file's space, or
+    random ones (`missing`), as in the paper. For `warm_up` epochs all vectors first learn the labels with a bag of
+    words, which takes seconds and saves a network hours where words are many and their documents few.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    max_words: int = Field(500_000, ge=3)
+    min_df: PositiveInt = 1
+    max_tokens: PositiveInt = 500
+    vectors: str = LEARN
+    missing: Literal["learn", "random"] = "learn"
+    dimensions: PositiveInt = 100
+    warm_up: Annotated[int, Field(ge=0)] = 0
+    frozen: bool = False
+    dropout: float = Field(0.2, ge=0, lt=1)

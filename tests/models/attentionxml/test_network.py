@@ -1,0 +1,139 @@
+"""The network as a whole: a seed makes it, a level hands it on, arrays store it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from xmtc.models.attentionxml.network import TextNetwork
+from xmtc.nn.dropout import chance
+from xmtc.nn.serialization import load_weights
+
+IDS, LENGTHS = torch.tensor([[3, 4, 5], [2, 0, 0]]), torch.tensor([3, 1])
+
+
+def made(labels: int = 6, **options: Any) -> TextNetwork:
+    table = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+    standard = {"hidden": 3, "layers": [5], "word_dropout": 0.5, "dropout": 0.5, "frozen": False}
+    return TextNetwork.made(
+        table, labels, **{**standard, "own_outputs": True, "bottleneck": None, "seed": 1, **options}
+    )
+
+
+def load(network: TextNetwork, arrays: dict[str, NDArray[Any]]) -> None:
+    load_weights(network.with_rows_like(arrays), arrays)
+
+
+def same(one: TextNetwork, other: TextNetwork) -> list[str]:
+    others = other.state_dict()
+    return [
+        name for name, weight in one.state_dict().items()
+        if weight.shape == others[name].shape and torch.equal(weight, others[name])
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("bottleneck", [None, 4])
+def test_the_seed_makes_the_weights_and_leaves_torch_alone(bottleneck: int | None) -> None:
+    torch.manual_seed(5)
+    one = made(bottleneck=bottleneck)
+    drawn = torch.rand(1)
+    assert len(same(one, made(bottleneck=bottleneck))) == len(one.state_dict())
+    assert len(same(one, made(bottleneck=bottleneck, seed=2))) < len(one.state_dict())
+    torch.manual_seed(5)
+    assert torch.equal(drawn, torch.rand(1))
+
+
+def test_chance_comes_from_draws_alone() -> None:
+    network = made()
+    assert torch.equal(network(IDS, LENGTHS), network(IDS, LENGTHS))
+    assert torch.equal(network(IDS, LENGTHS, None, chance(0)), network(IDS, LENGTHS, None, chance(0)))
+    assert not torch.equal(network(IDS, LENGTHS, None, chance(0)), network(IDS, LENGTHS))
+
+
+def test_a_level_begins_with_all_but_the_labels_of_the_one_above() -> None:
+    above, below = made(), made(labels=11, seed=2)
+    of_labels = {"head.rows.weight", "head.own.weight"}
+    before = {name: below.state_dict()[name].clone() for name in of_labels}
+    below.begin_from(above)
+    assert set(same(above, below)) == set(above.state_dict()) - of_labels
+    assert all(torch.equal(below.state_dict()[name], weight) for name, weight in before.items())
+    with torch.no_grad():
+        below.state_dict()["encoder.left.weight_ih_l0"].zero_()
+    assert above.state_dict()["encoder.left.weight_ih_l0"].any(), "the level above was changed"
+
+
+def test_a_label_may_begin_with_the_weights_of_its_parent() -> None:
+    above, below = made(match=True), made(labels=8, seed=2, match=True)
+    parents = np.array([5, 0, 1, 4, 0, 3, 2, 5])
+    below.begin_from(above, parents)
+    torch.testing.assert_close(below(IDS, LENGTHS), above(IDS, LENGTHS)[:, parents])
+
+
+def test_a_shortcut_is_half_of_a_words_state() -> None:
+    network = made(shortcut=True)
+    assert network.shortcut is not None
+    vectors = network.words.words.weight[IDS]
+    alone = torch.tanh(vectors @ network.shortcut.weight.T + network.shortcut.bias)
+    torch.testing.assert_close(network.hidden(IDS, LENGTHS), (network.encoder(vectors, LENGTHS) + alone) / 2)
+    with torch.inference_mode():
+        read, inside = network.hidden(IDS, LENGTHS), torch.arange(IDS.shape[1]) < LENGTHS[:, None]
+        torch.testing.assert_close(read[inside], network.hidden(IDS, LENGTHS)[inside])
+        assert read.abs().max() <= 1
+
+
+@pytest.mark.parametrize("shortcut", [True, False])
+def test_prediction_multiplies_bytes_with_nearly_the_same_result(shortcut: bool) -> None:
+    network, ids = made(shortcut=shortcut), torch.randint(1, 9, (20, 6))
+    lengths = torch.arange(20) % 6 + 1
+    for candidates in (None, torch.randint(0, 5, (20, 3))):
+        with torch.inference_mode():
+            found = network(ids, lengths, candidates)
+        expected = network(ids, lengths, candidates).detach()
+        torch.testing.assert_close(found, expected, atol=0.02, rtol=0)
+        assert not torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(("kind", "within"), [("float32", 0.0), ("float16", 1e-2), ("int8", 5e-2)])
+def test_arrays_hold_everything(kind: str, within: float) -> None:
+    network, other = made(), made(seed=2)
+    arrays = {name: array.copy() for name, array in network.to_arrays(kind).items()}
+    assert next(array for name, array in arrays.items() if name.startswith("head.rows.")).dtype == kind
+    load(other, arrays)
+    for candidates in (None, torch.tensor([[3, 5], [0, 3]])):
+        torch.testing.assert_close(
+            other(IDS, LENGTHS, candidates), network(IDS, LENGTHS, candidates), atol=within, rtol=0
+        )
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("wrong", [{"labels": 5}, {"labels": 7}, {"hidden": 2}], ids=str)
+def test_rows_of_other_labels_or_another_width_do_not_fit(kind: str, wrong: dict[str, int]) -> None:
+    arrays, others = made().to_arrays(kind), made(**wrong).to_arrays(kind)
+    with pytest.raises(ValueError, match="rows"):
+        load(made(), arrays | {name: array for name, array in others.items() if name.startswith("head.rows.")})
+
+
+@pytest.mark.parametrize("harm", ["missing", "unknown", "shape", "type"])
+def test_arrays_that_do_not_fit(harm: str) -> None:
+    arrays = made().to_arrays()
+    if harm == "missing":
+        del arrays["encoder.initial"]
+    elif harm == "unknown":
+        arrays["more"] = np.zeros(1, np.float32)
+    elif harm == "shape":
+        arrays["encoder.initial"] = arrays["encoder.initial"][:1]
+    else:
+        arrays["encoder.initial"] = arrays["encoder.initial"].astype(np.float64)
+    with pytest.raises(ValueError, match=r"more" if harm == "unknown" else r"encoder\.initial"):
+        load(made(), arrays)
+
+
+def test_a_label_looks_at_words_not_at_padding() -> None:
+    network = made()
+    looks = network.looks(IDS[1:], LENGTHS[1:], 4)
+    assert looks.tolist() == [1.0]
+    assert network.looks(IDS[:1], LENGTHS[:1], 4).sum().item() == pytest.approx(1)

@@ -1,0 +1,199 @@
+"""LightXML's network on a tiny encoder, and its choice of candidates against a slow one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as some
+from scipy.sparse import csr_array
+from torch.nn import functional
+
+from xmtc.checkpoints import Checkpoints
+from xmtc.corpus.labels import Csr
+from xmtc.corpus.strings import Strings
+from xmtc.labelspace.tree import LabelTree
+from xmtc.models.lightxml import network as light_network
+from xmtc.models.lightxml.network import LightLearner, LightNetwork, best_labels, candidates_of
+from xmtc.nn.datasets import LabelledTexts
+from xmtc.nn.dropout import chance
+from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
+from xmtc.nn.encoders.pretrained import load_pretrained
+from xmtc.nn.parallel import cores_at_work
+from xmtc.nn.settings import EncoderSettings, TransformerTraining
+from xmtc.nn.trainer import train
+
+Maker = Callable[[str], Path]
+WORDS = ["ship", "bread", "cloud", "storm", "butter", "captain", "soup"]
+TEXTS = [f"{one} {two}" for one in WORDS for two in WORDS]
+LABELS = np.array([[word in text.split() for word in WORDS] for text in TEXTS], np.float32)
+FLAT = LabelTree.of([[list(range(7))]])
+CLUSTERS = LabelTree.of([[[1, 0, 2]], [[5, 0], [3, 1, 6], [2, 4]]])
+
+
+def learner(folder: Path, tree: LabelTree, beam: int = 2, layers: int = 2) -> LightLearner:
+    loaded = load_pretrained(str(folder))
+    encoder = Encoder.of(loaded, EncoderSettings(max_tokens=32, pooling="first", precision="single"), layers)
+    network = LightNetwork.made(encoder, tree, bottleneck=5, dropout=0.3, seed=3)
+    texts = EncoderTexts(loaded.tokenizer.encode(Strings.of(TEXTS), 32))
+    documents = LabelledTexts(texts, csr_array(LABELS))
+    return LightLearner(network, documents, documents, beam)
+
+
+@pytest.fixture
+def folder(tiny_encoder: Maker) -> Path:
+    return tiny_encoder("bert")
+
+
+@some.composite
+def cases(draw: some.DrawFn) -> tuple[LabelTree, torch.Tensor, Csr, int]:
+    """A tree, scores of its clusters, which labels documents have, and how many clusters are looked into."""
+    rng = np.random.default_rng(draw(some.integers(0, 2**32)))
+    clusters = draw(some.integers(1, 5))
+    labels = clusters + draw(some.integers(0, 9))
+    ends = np.sort(rng.choice(np.arange(1, labels), clusters - 1, replace=False))
+    parts = [part.tolist() for part in np.split(rng.permutation(labels), ends)]
+    tree = LabelTree.of([[rng.permutation(clusters).tolist()], parts])
+    documents = draw(some.integers(1, 4))
+    right = rng.random((documents, labels)) < draw(some.sampled_from([0.0, 0.2, 0.7]))
+    logits = torch.from_numpy(rng.normal(size=(documents, clusters)).astype(np.float32))
+    return tree, logits, csr_array(right.astype(np.float32)), draw(some.integers(1, 6))
+
+
+@given(cases())
+def test_candidates(case: tuple[LabelTree, torch.Tensor, Csr, int]) -> None:
+    tree, logits, targets, beam = case
+    above = tree.targets(targets)[0]
+    chosen, right, present = candidates_of(tree, logits, targets, above, beam)
+    for row in range(len(logits)):
+        own = set(targets.indices[targets.indptr[row] : targets.indptr[row + 1]].tolist())
+        chance_of = torch.sigmoid(logits[row]).numpy() + above.toarray()[row]
+        best = np.argsort(-chance_of, kind="stable")[:beam]
+        labels = [label for cluster in best for label in tree.children(1, int(cluster)).tolist()]
+        found = chosen[row][present[row]].tolist()
+        assert len(found) == len(labels) == len(set(found))
+        assert {label for label, is_right in zip(chosen[row], right[row], strict=True) if is_right} == own & set(found)
+        missed = own - set(labels)
+        wrong = [label for label in labels if label not in own]
+        assert len(own & set(found)) == min(len(own), len(labels))
+        # The best clusters' wrong labels stay; the last ones gave way.
+        kept = wrong[: max(0, len(wrong) - len(missed))]
+        assert [label for label in found if label not in own] == kept
+        assert not right[row][~present[row]].any()
+
+
+def test_scores_against_a_loop(folder: Path) -> None:
+    network = learner(folder, CLUSTERS).network
+    vectors = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 32)).astype(np.float32))
+    candidates = torch.tensor([[6, 0, 3], [1, 1, 2]])
+    with torch.no_grad():
+        found = network.discriminated(vectors, candidates)
+        for row in range(2):
+            point = network.bottleneck.weight @ vectors[row] + network.bottleneck.bias
+            for place, label in enumerate(candidates[row].tolist()):
+                assert float(found[row, place]) == pytest.approx(float(network.labels.weight[label] @ point), rel=1e-5)
+
+
+def test_vectors_are_of_the_highest_layers(folder: Path) -> None:
+    made = learner(folder, FLAT, layers=2)
+    model = made.network.encoder.model
+    ids = torch.tensor([made.train.texts.tokens[3].tolist()])
+    with torch.no_grad():
+        states = model(input_ids=ids, output_hidden_states=True).hidden_states
+        expected = torch.cat([states[-2][0, 0], states[-1][0, 0]])
+        torch.testing.assert_close(made.network(made.train.texts, np.array([3]))[0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("tree", [FLAT, CLUSTERS], ids=["flat", "clusters"])
+def test_loss(folder: Path, tree: LabelTree) -> None:
+    made, documents = learner(folder, tree), np.array([5, 9, 44])
+    network, entropy = made.network, functional.binary_cross_entropy_with_logits
+    vectors = network(made.train.texts, documents, chance(2))
+    logits = network.generator(vectors)
+    above = torch.from_numpy(tree.targets(csr_array(LABELS[documents]))[0].toarray())
+    expected = entropy(logits, above)
+    if tree.depth == 2:
+        targets = csr_array(LABELS[documents])
+        chosen, right, present = candidates_of(tree, logits, targets, csr_array(above.numpy()), 2)
+        terms = [
+            entropy(
+                network.labels.weight[chosen[row, at]] @ network.bottleneck(vectors[row]),
+                torch.tensor(float(right[row, at])),
+            )
+            for row in range(3) for at in np.flatnonzero(present[row])
+        ]  # fmt: skip
+        expected = expected + torch.stack(terms).mean()
+    loss = made.loss(documents, chance(2))
+    torch.testing.assert_close(loss, expected)
+    loss.backward()  # type: ignore[no-untyped-call]
+    if tree.depth == 2:
+        assert network.labels.weight.grad is not None
+        assert network.labels.weight.grad.is_sparse
+        assert network.bottleneck.weight.grad is not None
+    assert network.generator.weight.grad is not None
+
+
+@pytest.mark.parametrize("together", [1, 10**9])
+@pytest.mark.parametrize("tree", [FLAT, CLUSTERS], ids=["flat", "clusters"])
+def test_best_labels_are_those_of_scoring_all(
+    folder: Path, tree: LabelTree, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(light_network, "MOST_NUMBERS", together)
+    made = learner(folder, tree)
+    with torch.no_grad():
+        if tree.depth == 2:
+            made.network.labels.weight *= 20  # lest all labels look alike
+        vectors = made.network(made.train.texts, np.arange(len(TEXTS)))
+        chances = torch.sigmoid(made.network.generator(vectors)).numpy()  # (documents, clusters or labels)
+        if tree.depth == 2:
+            cluster_of = tree.levels[1].toarray().argmax(0)
+            every = torch.arange(7).expand(len(TEXTS), 7)
+            own = torch.sigmoid(made.network.discriminated(vectors, every)).numpy()
+            chances = chances[:, cluster_of] * own
+    with cores_at_work() as cores:
+        ids, scores = best_labels(made.network, made.train.texts, 3, 7, cores)
+    np.testing.assert_array_equal(np.sort(ids, axis=1), np.tile(np.arange(7), (len(TEXTS), 1)))
+    np.testing.assert_allclose(np.exp(scores), np.take_along_axis(chances, ids, 1), rtol=1e-4)
+    assert (np.diff(scores, axis=1) <= 0).all()
+
+
+def test_a_narrow_beam_looks_into_the_best_clusters_alone(folder: Path) -> None:
+    made = learner(folder, CLUSTERS)
+    with cores_at_work() as cores:
+        ids, _ = best_labels(made.network, made.train.texts, 1, 7, cores)
+    with torch.no_grad():
+        best = made.network.generator(made.network(made.train.texts, np.arange(len(TEXTS)))).argmax(1).tolist()
+    for row, cluster in enumerate(best):
+        assert {label for label in ids[row].tolist() if label >= 0} == set(CLUSTERS.children(1, cluster).tolist())
+
+
+@pytest.mark.parametrize("tree", [FLAT, CLUSTERS], ids=["flat", "clusters"])
+def test_it_learns(folder: Path, tree: LabelTree) -> None:
+    made = learner(folder, tree)
+    made.network.dropout = 0.0
+    made.network.expect(0.3)
+    settings = TransformerTraining(
+        epochs=40, batch=7, learning_rate=0.03, encoder_learning_rate=0.003, evaluate_every=40, average_from=30
+    )
+    train(made, settings, 0, Checkpoints(None, {}), "toy")
+    with cores_at_work() as cores:
+        quality = made.quality(cores)
+    assert quality is not None
+    assert quality > 0.95
+
+
+def test_new_networks(folder: Path) -> None:
+    one, two = (learner(folder, CLUSTERS).network for _ in range(2))
+    assert torch.equal(one.labels.weight, two.labels.weight)
+    assert torch.equal(one.generator.weight, two.generator.weight)
+    assert float(one.labels.weight.detach().abs().max()) <= np.sqrt(6 / (7 + 5))
+    one.expect(0.1)
+    torch.testing.assert_close(torch.sigmoid(one.generator.bias.detach()), torch.full((3,), 0.1))
+    made = learner(folder, CLUSTERS)
+    made.valid = LabelledTexts(made.valid.texts, csr_array(np.zeros_like(LABELS)))
+    with cores_at_work() as cores:
+        assert made.quality(cores) is None

@@ -1,0 +1,167 @@
+"""Scores of the children of tree nodes against dense matrices; the search for few documents against that for many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from xmtc.corpus.sparse import Csr, unit_rows
+from xmtc.labelspace.tree import LabelTree
+from xmtc.search import linear_tree as linear
+from xmtc.search.linear_tree import LOSSES, LinearTree, NodeWeights
+
+Array = np.ndarray[Any, Any]
+Rng = np.random.Generator
+
+
+def random_tree(rng: Rng, labels: int, width: int) -> LinearTree:
+    """Three levels, 2 and 6 nodes; each classifier uses a third of the features, each for half of the children."""
+    tree = LabelTree.of(
+        [[[1, 0]], [[0, 2, 4], [1, 3, 5]], [part.tolist() for part in np.array_split(rng.permutation(labels), 6)]]
+    )
+    rows, features, entries, children = [0], [], [0], []
+    biases = 0
+    for level in tree.levels:
+        for size in np.diff(level.indptr).tolist():
+            for feature in np.flatnonzero(rng.random(width) < 0.3).tolist():
+                found = np.flatnonzero(rng.random(size) < 0.5).tolist()
+                features.append(feature)
+                children += found
+                entries.append(len(children))
+            rows.append(len(features))
+            biases += size
+    weights = NodeWeights(
+        np.array(rows, np.int64), np.array(features, np.int32), np.array(entries, np.int64),
+        np.array(children, np.int32), rng.normal(size=len(children)).astype(np.float32),
+        rng.normal(size=biases).astype(np.float32),
+    )  # fmt: skip
+    return LinearTree(tree, weights, width)
+
+
+def random_documents(rng: Rng, count: int, width: int) -> Csr:
+    """Unit rows; the last has no words."""
+    dense = rng.random((count, width)) * (rng.random((count, width)) < 0.1)
+    dense[count - 1 if count > 1 else count :] = 0
+    return unit_rows(csr_array(dense.astype(np.float32)))
+
+
+def dense_weights(made: LinearTree, node: int) -> tuple[Array, Array]:
+    """(features x children, biases) of a node."""
+    parts = made.weights
+    children = slice(*made.child_starts[node : node + 2])
+    dense = np.zeros((made.width, children.stop - children.start), np.float32)
+    for row in range(parts.node_rows[node], parts.node_rows[node + 1]):
+        for entry in range(parts.entries[row], parts.entries[row + 1]):
+            dense[parts.features[row], parts.children[entry]] = parts.weights[entry]
+    return dense, parts.biases[children]
+
+
+def chance(scores: Array, loss: str) -> Array:
+    found: Array = -(np.maximum(0, 1 - scores) ** 2) if loss == "squared_hinge" else -np.log1p(np.exp(-scores))
+    return found
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("documents", [1, 200], ids=["binary search", "table"])
+def test_score_children(loss: str, documents: int) -> None:
+    rng = np.random.default_rng(documents)
+    made = random_tree(rng, labels=30, width=400)
+    vectors = random_documents(rng, documents, 400)
+    pairs = [(row, node) for row in range(documents) for node in range(made.tree.levels[1].shape[0])]
+    rows, nodes = (np.array(part, np.int64) for part in zip(*pairs, strict=True))
+    scores = made.scorer(vectors, loss)(1, rows, nodes)
+    dense = vectors.toarray()
+    expected = []
+    for row, node in pairs:
+        weights, biases = dense_weights(made, int(made.level_starts[1]) + node)
+        expected.append(chance(dense[row] @ weights + biases, loss))
+    np.testing.assert_allclose(scores, np.concatenate(expected), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("discount", [1.0, 0.9])
+def test_few_documents_and_many_get_the_same(loss: str, discount: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    made = random_tree(rng, labels=40, width=60)
+    vectors = random_documents(rng, 20, 60)
+    few = made.search(vectors, loss, 3, 7, discount)
+    monkeypatch.setattr(linear, "FEW_DOCUMENTS", 0)
+    many = made.search(vectors, loss, 3, 7, discount)
+    np.testing.assert_array_equal(few[0], many[0])
+    np.testing.assert_array_equal(few[1], many[1])
+
+
+def test_huge_weights_stay_numbers() -> None:
+    rng = np.random.default_rng(4)
+    made = random_tree(rng, labels=40, width=60)
+    vectors = random_documents(rng, 5, 60)
+    signs = np.where(rng.random(len(made.weights.weights)) < 0.5, -1, 1)
+    wild = LinearTree(made.tree, made.weights._replace(weights=(signs * 3e38).astype(np.float32)), 60)
+    for loss in LOSSES:
+        ids, scores = wild.search(vectors, loss, 3, 40)
+        assert np.isfinite(scores[ids >= 0]).all()
+
+
+def damaged_weights(made: LinearTree) -> list[dict[str, Array]]:
+    good = made.weights
+    changes = []
+    for name, place, value in (
+        ("node_rows", 0, 1), ("node_rows", 1, 10**6), ("node_rows", 1, -5), ("node_rows", -1, 0),
+        ("features", 0, -1), ("features", 0, 60), ("features", 1, 0), ("entries", 1, 10**7), ("entries", 0, -1),
+        ("entries", -1, 0), ("children", 0, -1), ("children", 0, 1000), ("weights", 0, np.nan), ("weights", 3, np.inf),
+        ("biases", 0, np.nan),
+    ):  # fmt: skip
+        array = getattr(good, name).copy()
+        array[place] = value
+        changes.append({name: array})
+    changes += [{name: getattr(good, name)[:-1]} for name in good._fields]
+    changes += [{name: getattr(good, name).astype(np.float64)} for name in good._fields]
+    changes.append({"width": np.array([61])})
+    return changes
+
+
+def test_damaged_weights_are_refused() -> None:
+    made = random_tree(np.random.default_rng(5), labels=40, width=60)
+    good = made.to_arrays()
+    again = LinearTree.from_arrays(good, 40, 60)
+    again.check()
+    assert again.path(7) == made.path(7)
+    for change in damaged_weights(made):
+        with pytest.raises(ValueError, match=r"weights do not belong|is an array of|does not fit"):
+            LinearTree.from_arrays({**good, **change}, 40, 60).check()
+    with pytest.raises(ValueError, match="does not fit"):
+        LinearTree.from_arrays(good, 41, 60)
+
+
+def test_path_and_contributions() -> None:
+    """The contributions and the bias of each decision add up to its score."""
+    rng = np.random.default_rng(6)
+    made = random_tree(rng, labels=40, width=60)
+    vectors = random_documents(rng, 2, 60)
+    ids, scores = made.search(vectors, "squared_hinge", 6, 40)
+    features, values = vectors.indices[: vectors.indptr[1]], vectors.data[: vectors.indptr[1]]
+    for label, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
+        steps = made.path(label)
+        sums = [made.contributions(step, features, values).sum() + made.bias(step) for step in steps]
+        assert chance(np.array(sums), "squared_hinge").sum() == pytest.approx(score, rel=1e-4, abs=1e-4)
+        assert made.child_ids[made.child_starts[steps[-1].node] + steps[-1].child] == label
+
+
+def test_exhaustive() -> None:
+    """With a beam over all nodes every label gets the sum of its path's log-probabilities."""
+    rng = np.random.default_rng(7)
+    made = random_tree(rng, labels=40, width=60)
+    vectors = random_documents(rng, 50, 60)  # more than FEW_DOCUMENTS
+    ids, scores = made.search(vectors, "logistic", 6, 40)
+    dense = vectors.toarray()
+    for row in (0, 17, 49):
+        assert sorted(ids[row].tolist()) == list(range(40))
+        for label, score in zip(ids[row].tolist(), scores[row].tolist(), strict=True):
+            total = 0.0
+            for step in made.path(label):
+                weights, biases = dense_weights(made, step.node)
+                total += chance(dense[row] @ weights + biases, "logistic")[step.child]
+            assert score == pytest.approx(total, rel=1e-4, abs=1e-4)
