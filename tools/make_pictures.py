@@ -55,7 +55,7 @@ SMALL: dict[str, Any] = {
     "hidden": 32,
     "layers": [32],
     "words": {"vectors": "learn", "dimensions": 50, "max_tokens": 80},
-    "training": {"batch": 16, "learning_rate": 0.005, "epochs": 5, "average_from": 2, "evaluate_every": 100},
+    "training": {"batch_size": 16, "learning_rate": 0.005, "epochs": 5, "swa_start_epoch": 2, "evaluate_every": 100},
 }
 #: The network of the paper's two smallest data sets.
 PAPER: dict[str, Any] = {"hidden": 256, "layers": [256], "words": {"dimensions": 300}}
@@ -235,18 +235,18 @@ def tree() -> Figure:
     axes.text(1, 49.4, "Tagging: of each level the 3 best nodes are followed", fontsize=11, weight="bold", va="center")
     drawing = TreeDrawing(axes, 28.5)
     drawing.skeleton()
-    chances = _chances()
-    for depth, found in enumerate(chances, 1):
+    probabilities = _probabilities()
+    for depth, found in enumerate(probabilities, 1):
         best = sorted(found, key=lambda at: -found[at])[:FOLLOWED]
-        for at, chance in found.items():
+        for at, probability in found.items():
             drawing.edge(depth, at, BLUE, 2.2 if at in best else 0.9)
             drawing.node(depth, at, (BLUE if at in best else LIGHT_BLUE, BLUE, "-"))
             if at in best:
                 x, y = drawing.place(depth, at)
                 across, up = ((2.4 if x > 20 else -2.4), 0.0) if depth == 1 else (0.0, -1.75 if depth == 2 else -1.6)
                 axes.text(
-                    x + across, y + up, f"{chance:.2f}", ha="center", va="center", fontsize=8.5, color=BLUE, zorder=5,
-                    bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none"},
+                    x + across, y + up, f"{probability:.2f}", ha="center", va="center", fontsize=8.5, color=BLUE,
+                    zorder=5, bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none"},
                 )  # fmt: skip
     for y, words in (
         (45.0, "one document, at the root"),
@@ -255,7 +255,7 @@ def tree() -> Figure:
         (29.5, "network 3 scores only the\nlabels of the 3 best"),
     ):
         axes.text(57, y, words, va="center", linespacing=1.35)
-    axes.text(57, 48.0, "levels = 2, candidates = 3", va="center", color=GREY, fontsize=8.5)
+    axes.text(57, 48.0, "levels = 2, beam width = 3", va="center", color=GREY, fontsize=8.5)
 
     axes.plot([1, 79], [26.2, 26.2], color=LINE, linewidth=0.8)
     axes.text(1, 24.4, "Training network 3: the right nodes first", fontsize=11, weight="bold", va="center")
@@ -296,7 +296,7 @@ def tree() -> Figure:
     return figure
 
 
-def _chances() -> list[dict[int, float]]:
+def _probabilities() -> list[dict[int, float]]:
     """For each level the nodes that are scored and their probabilities, the product down the path; made up."""
     own = [
         {0: 0.02, 1: 0.9, 2: 0.03, 3: 0.01, 4: 0.6, 5: 0.02, 6: 0.2, 7: 0.01},
@@ -305,7 +305,9 @@ def _chances() -> list[dict[int, float]]:
     ]
     chained: list[dict[int, float]] = []
     for depth, level in enumerate(own):
-        chained.append({at: chance * (chained[-1][at // FAN_OUT] if depth else 1.0) for at, chance in level.items()})
+        chained.append(
+            {at: probability * (chained[-1][at // FAN_OUT] if depth else 1.0) for at, probability in level.items()}
+        )
     return chained
 
 
@@ -411,7 +413,7 @@ def scored(labels: int, shape: TreeShape) -> tuple[int, int]:
     if not kept:
         return labels, 0
     children = [shape.arity] * (len(kept) - 1) + [shape.max_leaf]
-    return 2 ** kept[0], shape.candidates * sum(children)
+    return 2 ** kept[0], shape.beam_width * sum(children)
 
 
 def rank_ae() -> Figure:

@@ -31,7 +31,7 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
     """(median milliseconds a step, mean with averaging and evaluation, peak GiB)."""
     import torch
 
-    from xmtc.models.attentionxml.network import TextNetwork
+    from xmtc.models.attentionxml.network import AttentionXmlNetwork
     from xmtc.nn.datasets import Documents
     from xmtc.nn.level import Beam, LevelLearner
     from xmtc.nn.settings import TrainingSettings
@@ -61,14 +61,14 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
         beam = Beam(followed[rows], np.zeros((len(rows), parents), np.float32))
         parts.append((Documents(tokens.take(rows), targets[rows]), beam))
     table = rng.normal(0, 0.4, (WORDS, DIMENSIONS)).astype(np.float32)
-    network = TextNetwork.made(
+    network = AttentionXmlNetwork.made(
         table, labels, hidden=hidden, layers=[hidden], word_dropout=0.2, dropout=0.5, frozen=False,
         own_outputs=False, bottleneck=None, seed=0,
     )  # fmt: skip
     learner = LevelLearner(network, level, False, *parts[0], *parts[1])
     task = Task(
         learner,
-        TrainingSettings(epochs=1, batch=BATCH, average_from=0, evaluate_every=100),
+        TrainingSettings(epochs=1, batch_size=BATCH, swa_start_epoch=0, evaluate_every=100),
         0,
         Checkpoints(None, {}),
         f"{labels:,}",

@@ -63,7 +63,7 @@ def test_large_and_small_batches_agree(kind: type[Parabel]) -> None:
 
 def test_wide_beam_scores_every_label(kind: type[Parabel]) -> None:
     corpus = small_corpus()
-    model = kind(**DEEP[kind], beam=100).fit(corpus)
+    model = kind(**DEEP[kind], beam_width=100).fit(corpus)
     assert (model.predict(corpus, k=100).ids >= 0).all()
 
 
@@ -146,7 +146,7 @@ def test_explains_by_words(kind: type[Parabel]) -> None:
 
 def test_explains_what_the_beam_did_not_reach() -> None:
     corpus = small_corpus()
-    model = Parabel(max_leaf=1, beam=1, trees=2).fit(corpus)
+    model = Parabel(max_leaf=1, beam_width=1, trees=2).fit(corpus)
     (top,) = model.predict(["ship sail wave anchor"], k=5).names()
     assert 1 <= len(top) <= 2, "one path for each tree"
     assert "kitchen" not in dict(top)
@@ -214,7 +214,7 @@ def test_vocabulary_of_another_model(kind: type[Parabel], tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("settings", "named"),
     [({"trees": 0}, "trees=0"), ({"arity": 1}, "arity=1"), ({"loss": "hinge"}, "loss='hinge'"),
-     ({"cost": -1}, "cost=-1"), ({"discount": 1.1}, r"discount=1\.1"), ({"beam": 0}, "beam=0"),
+     ({"cost": -1}, "cost=-1"), ({"discount": 1.1}, r"discount=1\.1"), ({"beam_width": 0}, "beam_width=0"),
      ({"label_vectors": "x"}, "label_vectors='x'")],
 )  # fmt: skip
 def test_settings_that_cannot_be(kind: type[Parabel], settings: dict[str, Any], named: str) -> None:
@@ -271,7 +271,7 @@ def test_documents_that_the_search_leads_astray_are_negatives_too(monkeypatch: p
             return train_node(*arguments)
 
         monkeypatch.setattr(svm, "train_node", counting)
-        model = Parabel(trees=1, max_leaf=2, beam=3, negatives=negatives).fit(corpus)
+        model = Parabel(trees=1, max_leaf=2, beam_width=3, negatives=negatives).fit(corpus)
         sizes[negatives] = seen
         assert model.predict(["ship sail wave"], k=1).names()[0][0][0] == "sea"
     assert sizes["teacher"][0] == sizes["matcher"][0], "the root sees all labelled documents either way"

@@ -80,13 +80,13 @@ def _of_training(targets: Csr, corpus: Corpus) -> Csr:
     return with_columns(targets, len(corpus.labels))
 
 
-def prepared(
+def prepare_word_datasets(
     corpus: Corpus, valid: Corpus | None, words: WordSettings, training: TrainingSettings, seed: int
 ) -> tuple[WordTokenizer, NDArray[np.float32], Documents, Documents]:
     """(vocabulary, a vector for each word, documents to learn from, documents to check with).
 
     >>> corpus = Corpus.of(["red apple", "blue sky"] * 60, [["fruit"], ["weather"]] * 60)
-    >>> _, table, train, check = prepared(corpus, None, WordSettings(vectors="random"), TrainingSettings(), seed=0)
+    >>> _, table, train, check = prepare_word_datasets(corpus, None, WordSettings(vectors="random"), TrainingSettings(), seed=0)
     >>> table.shape, len(train.tokens), len(check.tokens)
     ((6, 100), 108, 12)
     """
@@ -96,10 +96,10 @@ def prepared(
     def encode(texts: Strings) -> TokenStore:
         return tokenizer.encode(texts, words.max_tokens)
 
-    return tokenizer, table, *parted(corpus, valid, tokens, encode, training.valid_documents, seed)
+    return tokenizer, table, *train_valid_split(corpus, valid, tokens, encode, training.valid_documents, seed)
 
 
-def parted(
+def train_valid_split(
     corpus: Corpus, valid: Corpus | None, tokens: TokenStore, encode: Callable[[Strings], TokenStore], most: int,
     seed: int,
 ) -> tuple[Documents, Documents]:  # fmt: skip

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from xmtc.nn.dropout import dropped
+from xmtc.nn.dropout import dropout
 
 
 def as_tensor(array: NDArray[Any]) -> Tensor:
@@ -45,9 +45,9 @@ class WordEmbedding(nn.Module):
         self.words = nn.Embedding(len(table), table.shape[1], sparse=not frozen, _weight=table, _freeze=frozen)
         self.dropout = dropout
 
-    def forward(self, ids: Tensor, draws: np.random.Generator | None = None) -> Tensor:
+    def forward(self, ids: Tensor, rng: np.random.Generator | None = None) -> Tensor:
         """(documents, tokens) -> (documents, tokens, dimensions)."""
-        return dropped(self.words(ids), self.dropout, draws)
+        return dropout(self.words(ids), self.dropout, rng)
 
 
 class BiLstm(nn.Module):
@@ -95,11 +95,11 @@ def _by_place(steps: Tensor, places: Tensor) -> Tensor:
     return steps.gather(0, places[:, :, None].expand(-1, -1, steps.shape[2]))
 
 
-def expect_share(output: nn.Linear, share: float) -> None:
+def init_output_bias(output: nn.Linear, share: float) -> None:
     """Set a layer's bias so that its scores fit if this share of labels is right; saves hundreds of steps.
 
     >>> layer = nn.Linear(2, 3)
-    >>> expect_share(layer, 0.5)
+    >>> init_output_bias(layer, 0.5)
     >>> layer.bias.tolist()
     [0.0, 0.0, 0.0]
     """

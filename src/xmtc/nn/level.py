@@ -14,7 +14,7 @@ from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batching import Ints, by_length, padded
 from xmtc.nn.datasets import Documents
-from xmtc.nn.metrics import JUDGED_AT, ndcg, which_right
+from xmtc.nn.metrics import EVAL_K, is_relevant, ndcg
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
 from xmtc.search.beam import children_of, descend, pairs
@@ -82,7 +82,7 @@ def children_scores(
         return functional.logsigmoid(sound).numpy()
 
 
-def step_down(
+def expand_beam(
     network: nn.Module, level: Csr, first: bool, tokens: TokenStore, above: Beam, width: int, cores: Cores,
     name: str = "tagging",
 ) -> Beam:  # fmt: skip
@@ -140,26 +140,26 @@ class LevelLearner:
         each = np.bincount(rows, sizes, minlength=len(documents)).astype(np.int64)
         chosen = rng.integers(0, total, (len(documents), width))
         chosen[np.arange(width) < each[:, None]] = children
-        return chosen, which_right(take_rows(self.train.targets, documents), chosen).astype(np.float32)
+        return chosen, is_relevant(take_rows(self.train.targets, documents), chosen).astype(np.float32)
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """Binary cross-entropy, the mean over all documents and labels (or candidates)."""
         ids, lengths = padded(self.train.tokens, documents)
         if self.first:
             rows = take_rows(self.train.targets, documents)
             wanted = np.zeros(rows.shape, np.float32)
             wanted[np.repeat(np.arange(len(documents)), np.diff(rows.indptr)), rows.indices] = 1
-            logits = self.network(ids, lengths, None, draws)
+            logits = self.network(ids, lengths, None, rng)
         else:
-            chosen, wanted = self.candidates(documents, draws)
-            logits = self.network(ids, lengths, torch.from_numpy(chosen), draws)
+            chosen, wanted = self.candidates(documents, rng)
+            logits = self.network(ids, lengths, torch.from_numpy(chosen), rng)
         return functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(wanted))
 
     def quality(self, cores: Cores) -> float | None:
         """nDCG@5 of the nodes found for the validation documents that have labels, as fractions; None without such."""
         if not self.valid.targets.nnz:
             return None
-        found = step_down(
-            self.network, self.level, self.first, self.valid.tokens, self.valid_beam, JUDGED_AT, cores, "checking"
+        found = expand_beam(
+            self.network, self.level, self.first, self.valid.tokens, self.valid_beam, EVAL_K, cores, "checking"
         ).nodes
         return ndcg(found, self.valid.targets)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batching import Ints
 
-JUDGED_AT = 5
+EVAL_K = 5
 
 
 def ndcg(found: NDArray[np.int32], targets: Csr) -> float:
@@ -27,12 +27,12 @@ def ndcg(found: NDArray[np.int32], targets: Csr) -> float:
     return float(((right * gains).sum(1) / ideal)[counts > 0].mean())
 
 
-def which_right(targets: Csr, chosen: Ints) -> NDArray[np.bool_]:
+def is_relevant(targets: Csr, chosen: Ints) -> NDArray[np.bool_]:
     """Whether each of the labels `chosen` for documents, (documents, any number), is one of the document's own.
 
     >>> from xmtc.corpus.sparse import make_csr
     >>> right = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1, 1]), (2, 9))
-    >>> which_right(right, np.array([[3, 7], [7, 7]])).tolist()
+    >>> is_relevant(right, np.array([[3, 7], [7, 7]])).tolist()
     [[False, True], [False, False]]
     """
     documents, total = targets.shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from xmtc.nn.layers import expect_share, padding_mask
+from xmtc.nn.layers import init_output_bias, padding_mask
 
 
 class MaxPooling(nn.Module):
@@ -22,7 +22,7 @@ class MaxPooling(nn.Module):
 
     def expect(self, share: float) -> None:
         """Start with scores that fit if this share of labels is right."""
-        expect_share(self.output, share)
+        init_output_bias(self.output, share)
 
     def forward(self, hidden: Tensor, lengths: Tensor, candidates: Tensor | None = None) -> Tensor:
         """(documents, tokens, width) -> scores (documents, labels)."""

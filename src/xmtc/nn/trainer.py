@@ -24,9 +24,9 @@ from xmtc.budget import end_of_training
 from xmtc.checkpoints import Checkpoints
 from xmtc.errors import XmtcError
 from xmtc.nn.batching import Ints, bucketed
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
 from xmtc.nn.optim import FixedClip, MovingClip, RowAdam, WeightAverage
-from xmtc.nn.parallel import Cores, cores_at_work
+from xmtc.nn.parallel import Cores, torch_threads
 from xmtc.nn.settings import TrainingSettings
 from xmtc.progress import Progress
 from xmtc.seeding import derived_seed
@@ -48,8 +48,8 @@ class Learner(Protocol):
         """What is trained."""
         ...
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
-        """The mean loss of some training documents; dropout and other chance from `draws`."""
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
+        """The mean loss of some training documents; dropout and other chance from `rng`."""
         ...
 
     def quality(self, cores: Cores) -> float | None:
@@ -101,7 +101,9 @@ class Task(LightningModule):
         self.average: WeightAverage | None = None
         self.best: dict[str, Tensor] | None = None
         self.best_quality = -math.inf
-        self.steps = self.first_epoch = self.without_gain = self.judged_at = self.best_at = self.decays = 0
+        self.steps = self.first_epoch = self.evals_without_improvement = self.last_eval_step = self.best_step = (
+            self.lr_decays
+        ) = 0
         self.until = end_of_training()
         self._resources = ExitStack()
         self._cores = Cores(None, 1)
@@ -110,12 +112,12 @@ class Task(LightningModule):
     @property
     def steps_an_epoch(self) -> int:
         """Batches."""
-        return -(-len(self.learner.lengths) // self.settings.batch)
+        return -(-len(self.learner.lengths) // self.settings.batch_size)
 
     @property
     def all_steps(self) -> int:
         """Steps of the optimiser if no epoch is left out."""
-        return int(self.settings.epochs) * -(-self.steps_an_epoch // self.settings.accumulate)  # type: ignore[arg-type]
+        return int(self.settings.epochs) * -(-self.steps_an_epoch // self.settings.gradient_accumulation)  # type: ignore[arg-type]
 
     @property
     def weights(self) -> dict[str, nn.Parameter]:
@@ -131,7 +133,7 @@ class Task(LightningModule):
         several = self.trainer.world_size > 1
         if several:
             self._own_memory()
-        self._cores = self._resources.enter_context(cores_at_work(1 if several else None))
+        self._cores = self._resources.enter_context(torch_threads(1 if several else None))
         if self.trainer.is_global_zero:
             self._bar = Progress(self.run_name, (int(self.settings.epochs) - self.first_epoch) * self.steps_an_epoch)  # type: ignore[arg-type]
 
@@ -159,15 +161,15 @@ class Task(LightningModule):
 
     def on_train_epoch_start(self) -> None:
         """Begin averaging at the start of its epoch."""
-        if self.average is None and self._epoch() == self.settings.average_from:
+        if self.average is None and self._epoch() == self.settings.swa_start_epoch:
             self.average = WeightAverage(self.weights)
 
     def _epoch(self) -> int:
         return self.first_epoch + self.trainer.current_epoch
 
     def training_step(self, batch: Ints, index: int) -> None:
-        """One batch: gradients from all cores (or processes), and every `accumulate` batches a step."""
-        together = self.settings.accumulate
+        """One batch: gradients from all cores (or processes), and every `gradient_accumulation` batches a step."""
+        together = self.settings.gradient_accumulation
         first = index - index % together
         last = min(first + together, self.steps_an_epoch) - 1
         share = 1 / (last - first + 1)
@@ -177,12 +179,12 @@ class Task(LightningModule):
             part = batch[rank :: self.trainer.world_size]
             if not len(part):  # fewer documents than processes; every process must take part in the exchange
                 part, share = batch[:1], 0.0
-            loss = self.learner.loss(part, chance(derived_seed(seeds[0], rank)))
+            loss = self.learner.loss(part, dropout_rng(derived_seed(seeds[0], rank)))
             # The exchange takes the mean over processes.
             self.manual_backward(loss * (share * len(part) / len(batch) * self.trainer.world_size))
             mean_loss = self.trainer.strategy.reduce(loss.detach(), reduce_op="mean").item()
         else:
-            mean_loss = self._share_out(batch, seeds, share)
+            mean_loss = self._backward_in_threads(batch, seeds, share)
         if not math.isfinite(mean_loss):
             raise XmtcError(f"{self.run_name}: the loss became {mean_loss}; try a smaller training.learning_rate")
         if index == last:
@@ -190,14 +192,14 @@ class Task(LightningModule):
         if self._bar is not None:
             self._bar.advance()
 
-    def _share_out(self, batch: Ints, seeds: Sequence[int], share: float) -> float:
+    def _backward_in_threads(self, batch: Ints, seeds: Sequence[int], share: float) -> float:
         """Gradients of a batch, each core doing a part of it; returns the loss."""
         weights = list(self.weights.values())
         count = min(self._cores.count, len(batch), max(1, int(self.learner.lengths[batch].sum()) // SMALLEST_PART))
         parts = [batch[at::count] for at in range(count)]
 
         def work(at: int) -> tuple[float, tuple[Tensor | None, ...]]:
-            loss = self.learner.loss(parts[at], chance(seeds[at]))
+            loss = self.learner.loss(parts[at], dropout_rng(seeds[at]))
             loss = loss * (len(parts[at]) / len(batch))
             return loss.item(), torch.autograd.grad(loss * share, weights, allow_unused=True)
 
@@ -214,7 +216,9 @@ class Task(LightningModule):
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.coalesce()
         norm = self.clip([w.grad for w in self.weights.values() if w.grad is not None]) if self.clip else math.nan
-        share = self.settings.share_at(self.steps, self.all_steps) * (self.settings.decay or 1.0) ** self.decays
+        share = (
+            self.settings.lr_multiplier(self.steps, self.all_steps) * (self.settings.lr_decay or 1.0) ** self.lr_decays
+        )
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * share
         optimiser = self.optimizers()
@@ -235,7 +239,7 @@ class Task(LightningModule):
 
     def judge(self) -> None:
         """Evaluate the weights, averaged if that has begun, and keep them if they are the best so far."""
-        self.judged_at = self.steps
+        self.last_eval_step = self.steps
         if self.average is not None:
             self.average.add(self.weights)
         with self.average.in_place_of(self.weights) if self.average is not None else nullcontext():
@@ -244,18 +248,18 @@ class Task(LightningModule):
                 return
             self._write({"nDCG@5 of validation documents": quality})
             if quality > self.best_quality:
-                self.best_quality, self.without_gain, self.best_at = quality, 0, self.steps
+                self.best_quality, self.evals_without_improvement, self.best_step = quality, 0, self.steps
                 self._keep()
                 if self._bar is not None:
                     self._bar.what = f"{self.run_name}, nDCG@5 {100 * quality:.1f}"
             else:
-                self.without_gain += 1
-        if self.without_gain > self.settings.patience:
-            if self.settings.decay is None or self.decays == self.settings.decays:
+                self.evals_without_improvement += 1
+        if self.evals_without_improvement > self.settings.patience:
+            if self.settings.lr_decay is None or self.lr_decays == self.settings.max_lr_decays:
                 self.trainer.should_stop = True
             else:
-                self.without_gain = 0
-                self.decays += 1
+                self.evals_without_improvement = 0
+                self.lr_decays += 1
 
     def _keep(self) -> None:
         """Copy the weights: on a CPU anything less would go on changing with the training.
@@ -272,7 +276,7 @@ class Task(LightningModule):
         """Keep everything that is needed to go on from here."""
         done = self._epoch() + 1
         stopped = self.trainer.should_stop or done == self.settings.epochs
-        if stopped and self.judged_at != self.steps:
+        if stopped and self.last_eval_step != self.steps:
             self.judge()
         if self.trainer.is_global_zero:
             if stopped:
@@ -285,7 +289,7 @@ class Task(LightningModule):
         """The best weights and after how many steps; without validation documents the averaged or the last ones."""
         last = self.average.mean if self.average is not None else self.weights
         chosen = self.best if self.best is not None else last
-        steps = self.best_at if self.best is not None else self.steps
+        steps = self.best_step if self.best is not None else self.steps
         return {name: weight.detach().numpy() for name, weight in chosen.items()} | {STEPS: np.array([steps])}
 
     def state(self, epochs_done: int) -> Arrays:
@@ -300,9 +304,9 @@ class Task(LightningModule):
             groups[part] = {name: state[part] for name, state in moments.items() if state}
         arrays = {f"{group}/{name}": t.detach().numpy() for group, each in groups.items() for name, t in each.items()}
         averaged = self.average.count if self.average is not None else 0
-        numbers = [epochs_done, self.steps, self.without_gain, self.judged_at, averaged]
+        numbers = [epochs_done, self.steps, self.evals_without_improvement, self.last_eval_step, averaged]
         steps = [state.get("step", 0) for state in moments.values()]
-        arrays[STEPS], arrays[DECAYS] = np.array([self.best_at]), np.array([self.decays])
+        arrays[STEPS], arrays[DECAYS] = np.array([self.best_step]), np.array([self.lr_decays])
         arrays["numbers"], arrays["steps"] = np.array(numbers, np.int64), np.array(steps, np.int64)
         arrays["quality"] = np.array([self.best_quality, *(self.clip.caps if self.clip else ())], np.float64)
         return arrays
@@ -314,9 +318,11 @@ class Task(LightningModule):
             prefix = f"{name}/"
             return {key[len(prefix) :]: torch.tensor(a) for key, a in arrays.items() if key.startswith(prefix)}
 
-        self.first_epoch, self.steps, self.without_gain, self.judged_at, count = map(int, arrays["numbers"])
-        self.best_at = _steps_in(arrays)
-        self.decays = int(arrays[DECAYS][0]) if DECAYS in arrays else 0
+        self.first_epoch, self.steps, self.evals_without_improvement, self.last_eval_step, count = map(
+            int, arrays["numbers"]
+        )
+        self.best_step = _steps_in(arrays)
+        self.lr_decays = int(arrays[DECAYS][0]) if DECAYS in arrays else 0
         means, squares = group("mean"), group("square")
         with torch.no_grad():
             for (name, weight), step in zip(self.weights.items(), arrays["steps"], strict=True):
@@ -381,7 +387,7 @@ def _fit(task: Task) -> None:
             use_distributed_sampler=False,
             num_sanity_val_steps=0,
         )
-        batches = EpochBatches(task.learner.lengths, settings.batch, task.seed, task.first_epoch)
+        batches = EpochBatches(task.learner.lengths, settings.batch_size, task.seed, task.first_epoch)
         try:
             trainer.fit(task, batches)
         except SystemExit as end:  # what Lightning makes of ctrl-C

@@ -22,7 +22,7 @@ from xmtc.models.registry import load
 from xmtc.nn.serialization import weights_of
 from xmtc.nn.trainer import Task
 
-SMALL: dict[str, Any] = {"hidden": 8, "latent": 3, "dropout": 0.0, "training": {"epochs": 2, "batch": 10}}
+SMALL: dict[str, Any] = {"hidden": 8, "latent": 3, "dropout": 0.0, "training": {"epochs": 2, "batch_size": 10}}
 TAGS = ["fruit", "weather", "music"]
 WORDS = ["apple", "storm", "violin"]
 
@@ -91,8 +91,8 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
     "changes",
     [
         {"seed": 1}, {"alpha": 0.5}, {"lagrange": 0.0}, {"dropout": 0.5}, {"training": {"epochs": 3}},
-        {"training": {"learning_rate": 0.1}}, {"training": {"batch": 5}},
-        {"training": {"average_from": 0, "evaluate_every": 1}},
+        {"training": {"learning_rate": 0.1}}, {"training": {"batch_size": 5}},
+        {"training": {"swa_start_epoch": 0, "evaluate_every": 1}},
     ],
     ids=str,
 )  # fmt: skip
@@ -107,7 +107,7 @@ def test_options_have_an_effect(changes: dict[str, Any]) -> None:
     [
         ({"latent": 0}, "latent=0"), ({"hidden": 0}, "hidden=0"), ({"alpha": -1}, "alpha=-1"),
         ({"lagrange": -1}, "lagrange=-1"), ({"alpha": math.inf}, "alpha=inf"), ({"dropout": 1}, "dropout=1"),
-        ({"training": {"batch": 0}}, r"training\.batch=0"),
+        ({"training": {"batch_size": 0}}, r"training\.batch_size=0"),
     ],
 )  # fmt: skip
 def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
@@ -174,5 +174,5 @@ def test_the_estimate_of_memory_grows_with_what_takes_it() -> None:
         wider = corpus.with_labels(corpus.labels.extend([f"more {at}" for at in range(1000)]))
         plain = C2ae(**SMALL).memory_needed(corpus)
         assert C2ae(**SMALL).memory_needed(wider) > plain
-        for change in ({"hidden": 99}, {"latent": 99}, {"training": {"batch": 99}}):
+        for change in ({"hidden": 99}, {"latent": 99}, {"training": {"batch_size": 99}}):
             assert C2ae(**settings(**change)).memory_needed(corpus) > plain

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from xmtc.corpus.sparse import make_csr
 from xmtc.models.c2ae.network import Bag, CoupledAutoencoder, CoupledLearner, link_loss, pair_loss
 from xmtc.nn.datasets import Examples
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
 from xmtc.nn.parallel import Cores
 
 
@@ -97,7 +97,7 @@ def test_the_loss_is_made_of_its_parts() -> None:
     made, documents = network(), examples()
     every = np.arange(12)
     losses = [
-        CoupledLearner(made, documents, documents, alpha, 0.5).loss(every, chance(0)).item()
+        CoupledLearner(made, documents, documents, alpha, 0.5).loss(every, dropout_rng(0)).item()
         for alpha in (0.0, 1.0, 3.0)
     ]
     assert losses[2] - losses[0] == pytest.approx(3 * (losses[1] - losses[0]), rel=1e-3)
@@ -107,19 +107,19 @@ def test_the_loss_is_made_of_its_parts() -> None:
     bags.data = (1 / np.sqrt(np.bincount(rows, minlength=12)[rows])).astype(np.float32)
     pairs = pair_loss(made.output(made.decoded(made.of_labels(bags))), right).item()
     assert losses[1] - losses[0] == pytest.approx(pairs / 3, rel=1e-3), "alpha is meant beside a sum over 3 dimensions"
-    without = CoupledLearner(made, documents, documents, 1.0, 0.0).loss(every, chance(0)).item()
+    without = CoupledLearner(made, documents, documents, 1.0, 0.0).loss(every, dropout_rng(0)).item()
     assert without < losses[1]
 
 
 def test_dropout_is_drawn_for_the_features() -> None:
     learner = CoupledLearner(network(0.5), examples(), examples(), 1.0, 0.5)
-    losses = [learner.loss(np.arange(12), chance(seed)).item() for seed in (0, 0, 1)]
+    losses = [learner.loss(np.arange(12), dropout_rng(seed)).item() for seed in (0, 0, 1)]
     assert losses[0] == losses[1] != losses[2]
 
 
 def test_all_weights_learn() -> None:
     learner = CoupledLearner(network(), examples(), examples(), 1.0, 0.5)
-    learner.loss(np.arange(12), chance(0)).backward()  # type: ignore[no-untyped-call]
+    learner.loss(np.arange(12), dropout_rng(0)).backward()  # type: ignore[no-untyped-call]
     for name, weight in learner.network.named_parameters():
         assert weight.grad is not None, name
         assert weight.grad.to_dense().any(), name

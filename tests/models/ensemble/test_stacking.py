@@ -161,7 +161,7 @@ def test_never_worse_than_the_best_member(seed: int, members: int) -> None:
     else:  # also on the documents that it was learned on
         table = Table.of([some[at] for at in choice.kept], stacking.LEARNED_FROM)
         truth = Truth.of(lists.valid, 12)
-        learned = truth.quality(table, truth.right(table), choice.stack.chances(table)).mean()
+        learned = truth.quality(table, truth.right(table), choice.stack.probabilities(table)).mean()
         assert learned > max(choice.alone)
 
 
@@ -188,10 +188,10 @@ def test_chances_are_chances() -> None:
     truth = Truth.of(lists.valid, 30)
     right = truth.right(table)
     first = table.document < 750
-    chances = Stack.fit(table.rows(first), right[first], lists.counts).chances(table.rows(~first))
+    probabilities = Stack.fit(table.rows(first), right[first], lists.counts).probabilities(table.rows(~first))
     for low in (0.1, 0.5, 0.8):
-        near = np.abs(chances - low) < 0.1
-        assert right[~first][near].mean() == pytest.approx(chances[near].mean(), abs=0.08)
+        near = np.abs(probabilities - low) < 0.1
+        assert right[~first][near].mean() == pytest.approx(probabilities[near].mean(), abs=0.08)
 
 
 def test_shares_and_the_rest_are_the_log_odds() -> None:
@@ -207,7 +207,7 @@ def test_equal_say_is_the_mean_of_log_odds() -> None:
     one = predictions([[(0, 0.8), (1, 0.5)]])
     stack = Stack.equal([ScoreKind.PROBABILITY] * 2, np.ones(LABELS, np.int64))
     table = Table.of([one, one])
-    np.testing.assert_allclose(stack.chances(table), [0.8, 0.5], atol=1e-6)
+    np.testing.assert_allclose(stack.probabilities(table), [0.8, 0.5], atol=1e-6)
 
 
 def test_arrays_there_and_back() -> None:
@@ -216,7 +216,7 @@ def test_arrays_there_and_back() -> None:
     stack = Stack.fit(table, Truth.of(lists.valid, 30).right(table), lists.counts)
     arrays = stack.to_arrays()
     same = Stack.from_arrays(arrays, 1, 30)
-    np.testing.assert_array_equal(same.chances(table), stack.chances(table))
+    np.testing.assert_array_equal(same.probabilities(table), stack.probabilities(table))
     wrong: list[dict[str, object]] = [
         {"weights": arrays["weights"][:2]}, {"weights": arrays["weights"] * np.nan}, {"band": arrays["band"] + 1},
         {"band": arrays["band"] - 3}, {"frequency": arrays["frequency"][:3]}, {"as_it_is": np.array([2], np.uint8)},

@@ -93,9 +93,9 @@ def test_explanations_are_exact(loss: str) -> None:
         top = model.predict([text], k=2)
         vectors = np.mean([model.table_[row] for row, _ in model.grams_.named(text)], axis=0)
         scores = model.weights_ @ vectors
-        for label, chance in zip(top.ids[0].tolist(), top.scores[0].tolist(), strict=True):
+        for label, probability in zip(top.ids[0].tolist(), top.scores[0].tolist(), strict=True):
             why = model.explain(text, corpus.labels.key(label))
-            assert why.score == pytest.approx(chance, abs=1e-5)
+            assert why.score == pytest.approx(probability, abs=1e-5)
             every = float(model.table_[0] @ model.weights_[label]) / len(model.grams_.named(text))
             assert sum(weight for _, weight in why.words) + every == pytest.approx(scores[label], abs=1e-5)
             weights = [abs(weight) for _, weight in why.words]

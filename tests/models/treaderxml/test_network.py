@@ -13,13 +13,13 @@ from torch import Tensor
 from xmtc.models.treaderxml.network import (
     ENCODED_LENGTH,
     LabelRows,
-    Lesson,
-    ReaderNetwork,
     Reading,
     SelfAttention,
+    TeacherBatch,
+    TReaderNetwork,
     behind,
 )
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
 
 WORDS, DIMENSIONS, LABELS = 30, 6, 5
 LENGTHS = torch.tensor([4, 1, 7])
@@ -113,9 +113,9 @@ def test_behind() -> None:
         torch.testing.assert_close(both[row, : ends[row]], expected)
 
 
-def some_network(**changes: Any) -> ReaderNetwork:
+def some_network(**changes: Any) -> TReaderNetwork:
     table = np.random.default_rng(2).normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
-    network = ReaderNetwork.made(table, LABELS, **{**SETTINGS, **changes})
+    network = TReaderNetwork.made(table, LABELS, **{**SETTINGS, **changes})
     with torch.no_grad():
         for name, weight in network.named_parameters():
             if name in ("nothing", "output.rows.weight", "output.bias.weight"):
@@ -124,14 +124,14 @@ def some_network(**changes: Any) -> ReaderNetwork:
 
 
 #: Four labels, one without words; the last document knows nothing, the second a label without words only.
-LESSON = Lesson(
+LESSON = TeacherBatch(
     torch.tensor([[3, 4, 5], [6, 7, 0], [8, 0, 0], [0, 0, 0]]),
     torch.tensor([[1.0, 0.5, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]]),
 )
 IDS = torch.tensor([[2, 3, 4, 5, 0, 0, 0], [9, 0, 0, 0, 0, 0, 0], [2, 2, 7, 8, 9, 10, 11]])
 
 
-def taught(network: ReaderNetwork, row: int) -> Tensor:
+def taught(network: TReaderNetwork, row: int) -> Tensor:
     """The teacher knowledge of one document, (places, d)."""
     assert network.nothing is not None
     table, places = network.words.words.weight, []
@@ -152,7 +152,7 @@ def test_knowledge_is_a_mean_place_by_place() -> None:
     assert lengths.tolist() == [3, 1, 1]
     for row, length in enumerate(lengths.tolist()):
         torch.testing.assert_close(vectors[row, :length], taught(network, row))
-    nobody = Lesson(torch.zeros(0, 1, dtype=torch.long), torch.zeros(3, 0))
+    nobody = TeacherBatch(torch.zeros(0, 1, dtype=torch.long), torch.zeros(3, 0))
     vectors, lengths = network.embedded(nobody)
     assert lengths.tolist() == [1, 1, 1]
     torch.testing.assert_close(vectors, network.nothing.expand(3, 1, -1))  # type: ignore[union-attr]
@@ -166,7 +166,7 @@ def reading(layers: Reading, vectors: Tensor) -> Tensor:
     return attention(second, vectors + attention(first, vectors))
 
 
-def scores_of(network: ReaderNetwork, row: int, encoded: Tensor | None = None) -> Tensor:
+def scores_of(network: TReaderNetwork, row: int, encoded: Tensor | None = None) -> Tensor:
     """What a network says of one document, step by step as in the paper (and the pooling that is ours)."""
     parts, bags = [], []
     if network.teacher is not None:
@@ -218,8 +218,8 @@ def test_an_encoder_says_what_it_made_of_the_text(shortcut: bool) -> None:
 def test_the_text_sees_the_teacher_and_not_the_other_way_round() -> None:
     network = some_network()
 
-    def mixed(ids: Tensor, lesson: Lesson) -> Tensor:
-        joined, ends, _, _ = network._read(ids, LENGTHS, lesson, None)
+    def mixed(ids: Tensor, teacher_batch: TeacherBatch) -> Tensor:
+        joined, ends, _, _ = network._read(ids, LENGTHS, teacher_batch, None)
         found: Tensor = network.interaction(joined, ends)
         return found
 
@@ -227,7 +227,7 @@ def test_the_text_sees_the_teacher_and_not_the_other_way_round() -> None:
     other_text = mixed(IDS.masked_fill(IDS == 2, 12), LESSON)
     torch.testing.assert_close(before[0, :3], other_text[0, :3])
     assert (before[0, 3:7] != other_text[0, 3:7]).any(1).all()
-    other_teacher = mixed(IDS, Lesson(LESSON.words.masked_fill(LESSON.words == 3, 13), LESSON.weights))
+    other_teacher = mixed(IDS, TeacherBatch(LESSON.words.masked_fill(LESSON.words == 3, 13), LESSON.weights))
     assert (before[0, :7] != other_teacher[0, :7]).any(1).all()
 
 
@@ -249,7 +249,7 @@ def test_every_weight_learns_and_words_of_both_branches_do() -> None:
 
 def test_a_network_with_voters_begins_as_a_vote() -> None:
     table = np.random.default_rng(2).normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
-    network = ReaderNetwork.made(table, LABELS, **SETTINGS, voters=10)
+    network = TReaderNetwork.made(table, LABELS, **SETTINGS, voters=10)
     network.expect(np.full(LABELS, 0.3), unvoted=0.001)
     votes = torch.tensor([[0.0, 0.2, 1.0, 0.6, 0.1]]).expand(3, -1)
     found = network(IDS, LENGTHS, LESSON, votes)
@@ -286,7 +286,7 @@ def test_rows_of_some_labels_have_sparse_gradients() -> None:
 
 def test_dropout_comes_from_the_draws() -> None:
     network = some_network(word_dropout=0.3, dropout=0.5)
-    one, same, other = (network(IDS, LENGTHS, LESSON, draws=chance(seed)) for seed in (1, 1, 2))
+    one, same, other = (network(IDS, LENGTHS, LESSON, rng=dropout_rng(seed)) for seed in (1, 1, 2))
     torch.testing.assert_close(one, same)
     assert not torch.allclose(one, other)
 
@@ -294,13 +294,13 @@ def test_dropout_comes_from_the_draws() -> None:
 @pytest.mark.parametrize("branches", ["both", "text", "teacher"])
 def test_looks_are_the_attention_that_raises_a_label(branches: str) -> None:
     network = some_network(branches=branches)
-    lesson = Lesson(LESSON.words, LESSON.weights[:1]) if branches != "text" else None
+    teacher_batch = TeacherBatch(LESSON.words, LESSON.weights[:1]) if branches != "text" else None
     for label in range(LABELS):
-        teacher, text = network.looks(IDS[:1, :4], LENGTHS[:1], lesson, label)
+        teacher, text = network.looks(IDS[:1, :4], LENGTHS[:1], teacher_batch, label)
         assert len(teacher) == (3 if branches != "text" else 0)
         assert len(text) == (4 if branches != "teacher" else 0)
         assert teacher.sum() + text.sum() == pytest.approx(1, abs=1e-5)
         assert min(*teacher, *text) >= 0
     if branches != "teacher":
-        each = [network.looks(IDS[:1, :4], LENGTHS[:1], lesson, label)[1] for label in range(LABELS)]
+        each = [network.looks(IDS[:1, :4], LENGTHS[:1], teacher_batch, label)[1] for label in range(LABELS)]
         assert not np.allclose(each[0], each[1]), "labels look in different ways"

@@ -21,7 +21,7 @@ from xmtc.nn.serialization import weights_of
 
 SMALL: dict[str, Any] = {
     "widths": [2, 3], "filters": 6, "chunks": 2, "bottleneck": 5, "dropout": 0.0,
-    "words": {"vectors": "random", "dimensions": 7}, "training": {"epochs": 1, "batch": 10},
+    "words": {"vectors": "random", "dimensions": 7}, "training": {"epochs": 1, "batch_size": 10},
 }  # fmt: skip
 
 
@@ -81,8 +81,8 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
     [
         {"seed": 1}, {"stride": 2}, {"dropout": 0.5}, {"words": {"dropout": 0.5}}, {"words": {"max_tokens": 4}},
         {"words": {"vectors": "learn"}}, {"training": {"epochs": 2}}, {"training": {"learning_rate": 0.1}},
-        {"training": {"average_from": 0, "evaluate_every": 1}}, {"training": {"batch": 5}},
-        {"training": {"accumulate": 2}},
+        {"training": {"swa_start_epoch": 0, "evaluate_every": 1}}, {"training": {"batch_size": 5}},
+        {"training": {"gradient_accumulation": 2}},
     ],
     ids=str,
 )  # fmt: skip
@@ -104,8 +104,8 @@ def test_frozen_words_stay() -> None:
 
 
 def test_weights_are_averaged_only_if_asked_for() -> None:
-    assert XmlCnn(training={"epochs": 3}).config.training.average_from is None
-    assert XmlCnn(training={"average_from": 2}).config.training.average_from == 2
+    assert XmlCnn(training={"epochs": 3}).config.training.swa_start_epoch is None
+    assert XmlCnn(training={"swa_start_epoch": 2}).config.training.swa_start_epoch == 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from xmtc.models.xml_cnn.network import ChunkedConvolution, ConvolutionNetwork
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
 
 DIMENSIONS, FILTERS = 3, 4
 Floats = NDArray[np.float64]
@@ -35,8 +35,8 @@ def made(widths: list[int], chunks: int, stride: int) -> ChunkedConvolution:
 
 def words_of(lengths: list[int], padding: int = 0) -> torch.Tensor:
     """Random vectors, also where there are no words: they must not count."""
-    draws = np.random.default_rng(2)
-    return torch.from_numpy(draws.normal(size=(len(lengths), max(lengths) + padding, DIMENSIONS)))
+    rng = np.random.default_rng(2)
+    return torch.from_numpy(rng.normal(size=(len(lengths), max(lengths) + padding, DIMENSIONS)))
 
 
 def by_hand(layer: ChunkedConvolution, words: Floats) -> Floats:
@@ -120,7 +120,7 @@ def test_dropout_needs_draws() -> None:
     ids, lengths = torch.tensor([[2, 3, 4]]), torch.tensor([3])
     dropping = network(0.5)
     torch.testing.assert_close(dropping(ids, lengths), network()(ids, lengths))
-    assert not torch.equal(dropping(ids, lengths, None, chance(0)), dropping(ids, lengths))
+    assert not torch.equal(dropping(ids, lengths, None, dropout_rng(0)), dropping(ids, lengths))
 
 
 def test_all_labels_or_none() -> None:

@@ -112,11 +112,11 @@ class AdaptiveClusters(nn.Module):
                 continue
             members = self.clusters.members(cluster)
             states, weight, above = self._parts(cluster, hidden[rows], roots[rows])
-            chances = above.expand(len(rows), 1)[:, 0].cpu().numpy()
+            probabilities = above.expand(len(rows), 1)[:, 0].cpu().numpy()
             size = max(1, MOST_SCORES // len(rows))
             for start in range(0, len(members), size):
                 logits = (weight[start : start + size] @ states.T).float().cpu().numpy()  # (labels, documents)
-                offer_labels(logits, members[start : start + size], rows, chances, scores, ids)
+                offer_labels(logits, members[start : start + size], rows, probabilities, scores, ids)
         order = np.lexsort((ids, -scores))
         ids, scores = np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
         return np.where(ids == NO_LABEL, -1, ids), np.where(ids == NO_LABEL, 0, scores)

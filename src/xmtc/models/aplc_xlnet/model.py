@@ -45,7 +45,7 @@ from xmtc.text.subword_tokenizer import SubwordTokenizer
 from xmtc.text.token_store import TokenStore
 
 if TYPE_CHECKING:
-    from xmtc.models.aplc_xlnet.network import ClusterLearner, ClusterNetwork
+    from xmtc.models.aplc_xlnet.network import AplcLearner, AplcNetwork
     from xmtc.nn.datasets import Documents, LabelledTexts
     from xmtc.nn.serialization import Arrays
 
@@ -68,7 +68,7 @@ class AplcTraining(TransformerTraining):
     @property
     def of_head(self) -> Self:
         """The settings of the head's own epochs."""
-        return self.model_copy(update={"epochs": self.head_epochs, "average_from": None, "processes": 1})
+        return self.model_copy(update={"epochs": self.head_epochs, "swa_start_epoch": None, "processes": 1})
 
     def rate_of(self, name: str, of_rows: bool) -> float:
         """The learning rate of a weight."""
@@ -142,7 +142,7 @@ class AplcXlNet(Model):
 
     tokenizer_: SubwordTokenizer
     seen_: NDArray[np.int64]  # labels that documents had; the clusters know only these, by their place here
-    network_: ClusterNetwork
+    network_: AplcNetwork
 
     @property
     def title(self) -> str:
@@ -161,15 +161,15 @@ class AplcXlNet(Model):
         config, size = self.config, encoder_size(self.config.encoder.name)
         counts = corpus.label_counts[corpus.label_counts > 0]
         output = parameter_count(self._clusters(counts, len(corpus)).sizes, config.hidden or size.width, config.decay)
-        encoder = training_memory(config.encoder, len(corpus), corpus.texts.nbytes, config.training.batch)
-        return encoder + 28 * output + 16 * min(config.training.batch, len(corpus)) * len(counts)
+        encoder = training_memory(config.encoder, len(corpus), corpus.texts.nbytes, config.training.batch_size)
+        return encoder + 28 * output + 16 * min(config.training.batch_size, len(corpus)) * len(counts)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.models.aplc_xlnet.network import ClusterLearner, ClusterNetwork
-        from xmtc.nn.datasets import LabelledTexts, parted
+        from xmtc.models.aplc_xlnet.network import AplcLearner, AplcNetwork
+        from xmtc.nn.datasets import LabelledTexts, train_valid_split
         from xmtc.nn.encoders.encoder import Encoder
         from xmtc.nn.encoders.pretrained import load_pretrained
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
         from xmtc.nn.trainer import train
 
         assert corpus.texts is not None
@@ -179,32 +179,32 @@ class AplcXlNet(Model):
         pretrained = load_pretrained(config.encoder.name)
         encoder = Encoder.of(pretrained, config.encoder)
         self.tokenizer_ = pretrained.tokenizer
-        self.network_ = ClusterNetwork.made(
+        self.network_ = AplcNetwork.made(
             encoder, clusters, hidden=config.hidden, decay=config.decay, dropout=config.dropout, seed=seed
         )
         most = config.training.valid_documents
-        learned, checked = parted(corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed)
-        with cores_at_work() as cores:
+        learned, checked = train_valid_split(corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed)
+        with torch_threads() as cores:
 
             def read(part: Documents) -> LabelledTexts:
                 texts = encoder.texts(part.tokens, cores, in_file=config.training.processes > 1)
                 return LabelledTexts(texts, part.targets[:, self.seen_])
 
-            learner = ClusterLearner(self.network_, read(learned), read(checked))
+            learner = AplcLearner(self.network_, read(learned), read(checked))
         if config.training.head_epochs:
             self._train_head(learner, checkpoints)
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
         self.network_.eval()
 
-    def _train_head(self, learner: ClusterLearner, checkpoints: Checkpoints) -> None:
+    def _train_head(self, learner: AplcLearner, checkpoints: Checkpoints) -> None:
         """Train what is above the encoder, with the encoder as it came."""
         import torch
 
         from xmtc.models.aplc_xlnet.network import HeadLearner, LabelledVectors
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
         from xmtc.nn.trainer import train
 
-        with cores_at_work() as cores:
+        with torch_threads() as cores:
 
             def encoded(part: LabelledTexts) -> LabelledVectors:
                 return LabelledVectors(
@@ -237,11 +237,11 @@ class AplcXlNet(Model):
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.models.aplc_xlnet.network import best_labels
         from xmtc.nn.encoders.encoder import EncoderTexts, batches_of
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
 
         assert corpus.texts is not None
         texts = EncoderTexts(self._tokens(corpus.texts))
-        with cores_at_work(len(batches_of(texts))) as cores:
+        with torch_threads(len(batches_of(texts))) as cores:
             ids, scores = best_labels(self.network_, texts, k, cores)
         return Predictions(
             np.where(ids < 0, -1, self.seen_[ids]).astype(np.int32), scores, self._fitted(), self.score_kind
@@ -256,7 +256,7 @@ class AplcXlNet(Model):
         folder.arrays(WEIGHTS, weights_of(self.network_))
 
     def _load(self, folder: FolderReader) -> None:
-        from xmtc.models.aplc_xlnet.network import ClusterNetwork
+        from xmtc.models.aplc_xlnet.network import AplcNetwork
         from xmtc.nn.encoders.encoder import Encoder
         from xmtc.nn.serialization import read_network
 
@@ -270,10 +270,10 @@ class AplcXlNet(Model):
                 raise ValueError("the labels of the clusters are not those of the model")
         facts, config = folder.json("encoder"), self.config
 
-        def made(_: Arrays) -> ClusterNetwork:
+        def made(_: Arrays) -> AplcNetwork:
             encoder = Encoder.from_facts(facts, config.encoder)
             if encoder.vocabulary < len(self.tokenizer_):
                 raise ValueError(f"an encoder of {encoder.vocabulary} tokens for {len(self.tokenizer_)}")
-            return ClusterNetwork(encoder, clusters, config.hidden, config.decay, config.dropout)
+            return AplcNetwork(encoder, clusters, config.hidden, config.decay, config.dropout)
 
         self.network_ = read_network(folder, WEIGHTS, made).eval()

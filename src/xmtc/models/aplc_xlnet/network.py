@@ -15,9 +15,9 @@ from xmtc.models.aplc_xlnet.adaptive_clusters import START_DEVIATION, AdaptiveCl
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
 from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import LabelledTexts
-from xmtc.nn.dropout import dropped
+from xmtc.nn.dropout import dropout
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
-from xmtc.nn.metrics import JUDGED_AT, ndcg
+from xmtc.nn.metrics import EVAL_K, ndcg
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
 
@@ -27,7 +27,7 @@ SCORED_TOGETHER = 256  # documents that share the reading of the labels' weights
 Found = tuple[NDArray[np.int32], NDArray[np.float32]]  # labels and probabilities, each (documents, k)
 
 
-class ClusterNetwork(nn.Module):
+class AplcNetwork(nn.Module):
     """The call gives the hidden states (documents, hidden) of which `output` makes a loss or the best labels."""
 
     def __init__(
@@ -45,19 +45,19 @@ class ClusterNetwork(nn.Module):
     def made(
         cls, encoder: Encoder, clusters: FrequencyClusters, *, hidden: int | None, decay: float, dropout: float,
         seed: int,
-    ) -> ClusterNetwork:  # fmt: skip
+    ) -> AplcNetwork:  # fmt: skip
         """A new network on an encoder; the same for the same seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return cls(encoder, clusters, hidden, decay, dropout)
 
-    def forward(self, texts: EncoderTexts, documents: Ints, draws: np.random.Generator | None = None) -> Tensor:
+    def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
         """Hidden states (documents, hidden)."""
-        return self.states(self.encoder(texts, documents, draws), draws)
+        return self.states(self.encoder(texts, documents, rng), rng)
 
-    def states(self, vectors: Tensor, draws: np.random.Generator | None = None) -> Tensor:
+    def states(self, vectors: Tensor, rng: np.random.Generator | None = None) -> Tensor:
         """What the hidden layer makes of the encoder's vectors, (documents, width) -> (documents, hidden)."""
-        return dropped(torch.tanh(self.hidden(vectors)), self.dropout, draws)
+        return dropout(torch.tanh(self.hidden(vectors)), self.dropout, rng)
 
     def expect(self, vectors: Tensor) -> None:
         """Scale the hidden layer for such vectors: before tanh, its values deviate by 1 from 0."""
@@ -73,16 +73,16 @@ class LabelledVectors:
     targets: Csr
 
 
-class ClusterLearner:
+class AplcLearner:
     """The network with the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`."""
 
-    def __init__(self, network: ClusterNetwork, train: LabelledTexts, valid: LabelledTexts) -> None:
+    def __init__(self, network: AplcNetwork, train: LabelledTexts, valid: LabelledTexts) -> None:
         self.network, self.train, self.valid = network, train, valid
         self.lengths: Ints = train.texts.lengths
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """The mean over the documents."""
-        hidden = self.network(self.train.texts, documents, draws)
+        hidden = self.network(self.train.texts, documents, rng)
         loss: Tensor = self.network.output(hidden, take_rows(self.train.targets, documents))
         return loss
 
@@ -90,20 +90,20 @@ class ClusterLearner:
         """nDCG@5 of the labels found for the validation documents."""
         if not self.valid.targets.nnz:
             return None
-        return ndcg(best_labels(self.network, self.valid.texts, JUDGED_AT, cores, "checking")[0], self.valid.targets)
+        return ndcg(best_labels(self.network, self.valid.texts, EVAL_K, cores, "checking")[0], self.valid.targets)
 
 
 class HeadLearner:
     """The network above the encoder, which learns from vectors that the encoder has made once and for all."""
 
-    def __init__(self, whole: ClusterNetwork, train: LabelledVectors, valid: LabelledVectors) -> None:
+    def __init__(self, whole: AplcNetwork, train: LabelledVectors, valid: LabelledVectors) -> None:
         self.whole, self.train, self.valid = whole, train, valid
         self.network = nn.ModuleDict({"hidden": whole.hidden, "output": whole.output})
         self.lengths: Ints = np.ones(len(train.vectors), np.int64)
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """The mean over the documents."""
-        hidden = self.whole.states(self.train.vectors[torch.from_numpy(documents)], draws)
+        hidden = self.whole.states(self.train.vectors[torch.from_numpy(documents)], rng)
         loss: Tensor = self.whole.output(hidden, take_rows(self.train.targets, documents))
         return loss
 
@@ -112,11 +112,11 @@ class HeadLearner:
         if not self.valid.targets.nnz:
             return None
         with torch.inference_mode():
-            found = self.whole.output.top_k(self.whole.states(self.valid.vectors), JUDGED_AT)[0]
+            found = self.whole.output.top_k(self.whole.states(self.valid.vectors), EVAL_K)[0]
         return ndcg(found, self.valid.targets)
 
 
-def best_labels(network: ClusterNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging") -> Found:
+def best_labels(network: AplcNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging") -> Found:
     """(labels, probabilities) of the k best labels of each document, best first; -1 and 0 for "no more"."""
     documents = len(texts.tokens)
     ids, scores = np.full((documents, k), -1, np.int32), np.zeros((documents, k), np.float32)

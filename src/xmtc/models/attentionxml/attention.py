@@ -13,8 +13,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from xmtc.models.attentionxml.quantized import RoundedStates
-from xmtc.nn.layers import expect_share, padding_mask
+from xmtc.models.attentionxml.quantized import QuantizedStates
+from xmtc.nn.layers import init_output_bias, padding_mask
 from xmtc.nn.packing import PackedRows
 
 MOST_SCORES = 6_000_000  # documents x tokens x labels at once
@@ -27,7 +27,7 @@ class LabelAttention(nn.Module):
     shared by all labels turn into the label's score. The first of these layers is applied before the mean is taken: it
     is linear and the weights add up to 1, so the result is the same, at about 40 % less cost.
 
-    With a `match` the score also says how well the label's row fits the words: the logarithm of the mean of
+    With a `logsumexp_score` the score also says how well the label's row fits the words: the logarithm of the mean of
     exp(hidden @ row), times a factor that all labels share. The mean of states alone does not tell that, and a network
     that has to learn it from there may never do so.
 
@@ -46,7 +46,7 @@ class LabelAttention(nn.Module):
 
     def __init__(
         self, labels: int, width: int, layers: Sequence[int], sparse: bool, own_outputs: bool = False,
-        match: bool = False,
+        logsumexp_score: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         rows = nn.Embedding(labels, width, sparse=sparse)
@@ -59,18 +59,20 @@ class LabelAttention(nn.Module):
         if own_outputs:
             self.own = nn.Embedding(labels, layers[-1], sparse=sparse)
             nn.init.zeros_(self.own.weight)
-        self.match = nn.Parameter(torch.ones(())) if match else None
+        self.logsumexp_score = nn.Parameter(torch.ones(())) if logsumexp_score else None
         for weight in (rows.weight, self.first.weight, *(layer.weight for layer in further), self.output.weight):
             nn.init.xavier_uniform_(weight)
 
     def expect(self, share: float) -> None:
         """Start with scores that fit if this share of labels is right."""
-        expect_share(self.output, share)
+        init_output_bias(self.output, share)
 
     def forward(self, hidden: Tensor, lengths: Tensor, candidates: Tensor | None = None) -> Tensor:
         """(documents, tokens, width) -> scores (documents, labels), or (documents, candidates)."""
         blocked = padding_mask(lengths, hidden.shape[1])[:, :, None]  # (documents, tokens, 1)
-        times = RoundedStates(hidden).times if torch.is_inference_mode_enabled() else partial(functional.linear, hidden)
+        times = (
+            QuantizedStates(hidden).times if torch.is_inference_mode_enabled() else partial(functional.linear, hidden)
+        )
         projected = times(self.first.weight)  # (documents, tokens, first layer)
         labels = self.rows.num_embeddings if candidates is None else candidates.shape[1]
         size = max(1, MOST_SCORES // (hidden.shape[0] * hidden.shape[1]))
@@ -101,8 +103,8 @@ class LabelAttention(nn.Module):
         seen = torch.relu_(mean + self.first.bias)
         last: Tensor = self.further(seen)  # (documents, labels, last layer)
         scores: Tensor = self.output(last).squeeze(-1)
-        if self.match is not None:
-            scores = scores + self.match * (log_sum - (~blocked).sum(1).log())
+        if self.logsumexp_score is not None:
+            scores = scores + self.logsumexp_score * (log_sum - (~blocked).sum(1).log())
         if self.own is not None:
             scores = scores + (last * _rows_of(self.own, candidates, start, end)).sum(-1)
         return scores

@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from xmtc.corpus.corpus import take_rows
-from xmtc.models.attentionxml.network import TextNetwork
+from xmtc.models.attentionxml.network import AttentionXmlNetwork
 from xmtc.nn.batching import Ints, by_length, padded
 from xmtc.nn.datasets import Documents
 from xmtc.nn.level import TOGETHER
-from xmtc.nn.metrics import JUDGED_AT, ndcg, which_right
+from xmtc.nn.metrics import EVAL_K, is_relevant, ndcg
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
 from xmtc.search.listed import Listed
@@ -23,10 +23,10 @@ LEAST_SHARE = 1e-4
 
 
 def corrected(
-    network: TextNetwork, tokens: TokenStore, listed: Listed, cores: Cores, what: str = "tagging"
+    network: AttentionXmlNetwork, tokens: TokenStore, listed: Listed, cores: Cores, what: str = "tagging"
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """(labels, chances) of each document's list, put in order; -1 where there are fewer."""
-    ids, chances = np.empty_like(listed.labels), np.empty_like(listed.odds)
+    ids, probabilities = np.empty_like(listed.labels), np.empty_like(listed.odds)
 
     def work(documents: Ints) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         labels, odds = listed.labels[documents], listed.odds[documents]
@@ -44,9 +44,9 @@ def corrected(
     batches = by_length(tokens.lengths, TOGETHER)
     with progress(what, len(batches)) as bar:
         for documents, found in zip(batches, cores.map(work, batches), strict=True):
-            ids[documents], chances[documents] = found
+            ids[documents], probabilities[documents] = found
             bar.advance()
-    return ids, chances
+    return ids, probabilities
 
 
 class CorrectionLearner:
@@ -57,7 +57,13 @@ class CorrectionLearner:
     """
 
     def __init__(
-        self, network: TextNetwork, train: Documents, listed: Listed, valid: Documents, valid_listed: Listed, batch: int
+        self,
+        network: AttentionXmlNetwork,
+        train: Documents,
+        listed: Listed,
+        valid: Documents,
+        valid_listed: Listed,
+        batch: int,
     ) -> None:
         self.network, self.train, self.listed = network, train, listed
         self.valid, self.valid_listed = valid, valid_listed
@@ -67,7 +73,7 @@ class CorrectionLearner:
     def share_of_unlisted(self) -> float:
         """Which share of the labels that are asked about without log-odds is right."""
         documents, targets = len(self.train.tokens), self.train.targets
-        found = which_right(targets, np.maximum(self.listed.labels, 0)) & (self.listed.labels >= 0)
+        found = is_relevant(targets, np.maximum(self.listed.labels, 0)) & (self.listed.labels >= 0)
         missed = (targets.nnz - np.count_nonzero(found)) / max(1, documents)
         asked = max(1.0, self._batch * targets.nnz / max(1, documents))
         return float(np.clip(missed / asked, LEAST_SHARE, 0.5))
@@ -80,12 +86,12 @@ class CorrectionLearner:
         new = ~(listed[:, :, None] == further[:, None]).any(1)
         labels = np.concatenate([np.maximum(listed, 0), further], 1).astype(np.int64)
         given = np.concatenate([odds, np.full(further.shape, np.nan, np.float32)], 1)
-        return labels, given, which_right(right, labels).astype(np.float32), np.concatenate([listed >= 0, new], 1)
+        return labels, given, is_relevant(right, labels).astype(np.float32), np.concatenate([listed >= 0, new], 1)
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """Binary cross-entropy, the mean over all that is asked."""
         labels, odds, right, asked = map(torch.from_numpy, self.questions(documents))
-        scores = self.network.corrected(*padded(self.train.tokens, documents), labels, odds, draws)
+        scores = self.network.corrected(*padded(self.train.tokens, documents), labels, odds, rng)
         each = functional.binary_cross_entropy_with_logits(scores, right, reduction="none")
         return (each * asked).sum() / asked.sum().clamp(min=1)
 
@@ -94,4 +100,4 @@ class CorrectionLearner:
         if not self.valid.targets.nnz:
             return None
         found, _ = corrected(self.network, self.valid.tokens, self.valid_listed, cores, "checking")
-        return ndcg(found[:, :JUDGED_AT], self.valid.targets)
+        return ndcg(found[:, :EVAL_K], self.valid.targets)

@@ -48,9 +48,9 @@ class C2aeTraining(TrainingSettings):
     """How the networks are trained; unless it is asked for, weights are not averaged."""
 
     epochs: PositiveInt = 50
-    batch: PositiveInt = 100
+    batch_size: PositiveInt = 100
     learning_rate: PositiveFloat = 1e-3
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
+    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
     evaluate_every: PositiveInt = 50
     patience: PositiveInt = 20
 
@@ -76,7 +76,7 @@ class C2ae(Model):
 
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
-    >>> small = dict(hidden=8, latent=2, dropout=0.1, training=dict(batch=4, learning_rate=0.01))
+    >>> small = dict(hidden=8, latent=2, dropout=0.1, training=dict(batch_size=4, learning_rate=0.01))
     >>> C2ae(**small).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
     'fruit'
     """
@@ -100,7 +100,7 @@ class C2ae(Model):
         width = corpus.features.shape[1] if corpus.texts is None and corpus.features is not None else terms // 5 + 1000
         labels = len(corpus.labels)
         weights = (width + 2 * labels + config.hidden + 3 * self._latent(labels)) * config.hidden
-        return vectors.memory_needed(corpus) + 28 * weights + 30 * config.training.batch * labels + (100 << 20)
+        return vectors.memory_needed(corpus) + 28 * weights + 30 * config.training.batch_size * labels + (100 << 20)
 
     def _latent(self, labels: int) -> int:
         return self.config.latent or max(1, min(MOST_LATENT, round(LATENT_SHARE * labels)))

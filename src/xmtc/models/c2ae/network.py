@@ -15,8 +15,8 @@ from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import Examples
-from xmtc.nn.dropout import dropped
-from xmtc.nn.metrics import JUDGED_AT, ndcg
+from xmtc.nn.dropout import dropout
+from xmtc.nn.metrics import EVAL_K, ndcg
 from xmtc.nn.parallel import Cores
 
 TOGETHER = 256  # documents that go through the network at a time in prediction
@@ -63,10 +63,10 @@ class CoupledAutoencoder(nn.Module):
             torch.manual_seed(seed)
             return cls(features, labels, latent, hidden, dropout)
 
-    def of_features(self, rows: Csr, draws: np.random.Generator | None = None) -> Tensor:
+    def of_features(self, rows: Csr, rng: np.random.Generator | None = None) -> Tensor:
         """F_x, (documents, latent)."""
-        hidden = dropped(functional.leaky_relu(self.features(rows)), self.dropout, draws)
-        hidden = dropped(functional.leaky_relu(self.features2(hidden)), self.dropout, draws)
+        hidden = dropout(functional.leaky_relu(self.features(rows)), self.dropout, rng)
+        hidden = dropout(functional.leaky_relu(self.features2(hidden)), self.dropout, rng)
         latent: Tensor = self.features_latent(hidden)
         return latent
 
@@ -139,7 +139,7 @@ class CoupledLearner:
         self.alpha, self.lagrange = alpha, lagrange
         self.lengths: Ints = np.diff(train.features.indptr).astype(np.int64)
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """How far both latents are apart, and how far wrong labels stand above right ones."""
         rows = take_rows(self.train.targets, documents)
         counts = np.diff(rows.indptr)
@@ -149,7 +149,7 @@ class CoupledLearner:
         bags.data = (1 / np.sqrt(np.repeat(counts, counts))).astype(np.float32)  # else many labels would count more
         latent = self.network.of_labels(bags)
         scores = self.network.output(self.network.decoded(latent))
-        features = self.network.of_features(take_rows(self.train.features, documents), draws)
+        features = self.network.of_features(take_rows(self.train.features, documents), rng)
         # The paper adds up over latent dimensions what is a mean here, and alpha is meant beside that sum.
         weight = self.alpha / latent.shape[1]
         return link_loss(features, latent, self.lagrange) + weight * pair_loss(scores, right)
@@ -158,5 +158,5 @@ class CoupledLearner:
         """nDCG@5 of the labels found for the validation documents that have some; None without such."""
         if not self.valid.targets.nnz:
             return None
-        found, _ = self.network.best(self.valid.features, min(JUDGED_AT, self.valid.targets.shape[1]))
+        found, _ = self.network.best(self.valid.features, min(EVAL_K, self.valid.targets.shape[1]))
         return ndcg(found, self.valid.targets)

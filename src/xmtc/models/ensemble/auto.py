@@ -72,7 +72,7 @@ class AutoConfig(ModelConfig):
 
 
 @dataclass
-class Tried:
+class Trial:
     """A method that was tried or not, and what came of it."""
 
     method: str
@@ -91,7 +91,7 @@ class Trained:
     candidate: Candidate
     model: Model
     lists: Predictions
-    tried: Tried
+    tried: Trial
 
 
 class Auto(Ensemble):
@@ -155,7 +155,7 @@ class Search:
         self.budget = seconds_in(auto.config.budget)
         self.end = time.monotonic() + self.budget * (1 - FINISHING)
         self.facts = Facts.of(self.rest, self.seed)
-        self.tried: list[Tried] = []
+        self.tried: list[Trial] = []
         self.trained: list[Trained] = []  # those that the best blend is made of
         self.choice: Choice | None = None
         self.foreseen = self.took = 2.0  # seconds of what was trained; the first ones hardly say how fast a machine is
@@ -191,7 +191,7 @@ class Search:
             names = [name for name in names if name in WITHOUT_JUDGES] or list(names)[:1]
         wanted = [candidate for candidate in CANDIDATES if candidate.name in names]
         for candidate in sorted(wanted, key=lambda each: each.seconds(self.facts)):
-            tried = Tried(candidate.name, round(self.cost(candidate), 1))
+            tried = Trial(candidate.name, round(self.cost(candidate), 1))
             self.tried.append(tried)
             tried.note = self._refusal(candidate)
             if not tried.note:
@@ -223,7 +223,7 @@ class Search:
         again = len(self.rest) < len(self.corpus)
         return self.left - sum(each.tried.took for each in self.trained if again and not each.candidate.network)
 
-    def _try(self, candidate: Candidate, tried: Tried) -> None:
+    def _try(self, candidate: Candidate, tried: Trial) -> None:
         """Train a method, and see whether it helps."""
         start = time.monotonic()
         bell = Alarm()
@@ -243,7 +243,7 @@ class Search:
             return
         self._weigh(Trained(candidate, model, lists, tried))
 
-    def _fitted(self, candidate: Candidate, tried: Tried) -> Model:
+    def _fitted(self, candidate: Candidate, tried: Trial) -> Model:
         """A trained model, or the one that an earlier run left."""
         settings = {"seed": self.seed, **candidate.settings}
         folder = self._folder(candidate)

@@ -23,7 +23,7 @@ from scipy.special import expit, log_expit
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.labelspace.frequency_bands import frequency_bands
-from xmtc.models.calibration import LEAST_CHANCE, Calibration, Floats, Isotonic, Platt
+from xmtc.models.calibration import MIN_PROBABILITY, Calibration, Floats, Isotonic, Platt
 from xmtc.predictions import Predictions, ScoreKind
 
 #: Weights are learned on the first labels of each list: what stands lower is never among the best of all.
@@ -192,10 +192,10 @@ class Stack:
         log_odds: Floats = np.einsum("rf,rf->r", features, weights[:, :-1]) + weights[:, -1]
         return log_odds
 
-    def chances(self, table: Table) -> NDArray[np.float32]:
+    def probabilities(self, table: Table) -> NDArray[np.float32]:
         """The same as probabilities."""
-        chances: NDArray[np.float32] = expit(self.log_odds(table)).astype(np.float32)
-        return chances
+        probabilities: NDArray[np.float32] = expit(self.log_odds(table)).astype(np.float32)
+        return probabilities
 
     def shares(self, table: Table) -> Floats:
         """What each member adds to a row's log-odds by listing the label, beside not listing it: (rows, members)."""
@@ -274,7 +274,7 @@ def choose(lists: Sequence[Predictions], valid: Corpus, counts: NDArray[np.int64
     part = table.members(kept)
     right = truth.right(part)
     stack = Stack.fit(part, right, counts)
-    in_hindsight = float(truth.quality(part, right, stack.chances(part)).mean())
+    in_hindsight = float(truth.quality(part, right, stack.probabilities(part)).mean())
     if min(blended, in_hindsight) > alone[best]:
         return Choice(tuple(kept), stack, blended, alone)
     only = singles[best]
@@ -290,7 +290,7 @@ def _cross_fitted(table: Table, truth: Truth, counts: NDArray[np.int64]) -> floa
     for at in range(FOLDS):
         here = fold == at
         if right[~here].any() and here.any():
-            scores[here] = Stack.fit(table.rows(~here), right[~here], counts).chances(table.rows(here))
+            scores[here] = Stack.fit(table.rows(~here), right[~here], counts).probabilities(table.rows(here))
     return float(truth.quality(table, right, scores).mean())
 
 
@@ -308,9 +308,11 @@ def _features(table: Table, curves: Sequence[Calibration], frequency: NDArray[np
     features = np.zeros((len(table), A_MEMBER * len(curves) + 1))
     for member, curve in enumerate(curves):
         listed = table.place[:, member] >= 0
-        chance = np.clip(curve.chances(table.score[listed, member].astype(np.float64)), LEAST_CHANCE, 1 - LEAST_CHANCE)
+        probability = np.clip(
+            curve.probabilities(table.score[listed, member].astype(np.float64)), MIN_PROBABILITY, 1 - MIN_PROBABILITY
+        )
         odds, place, missing = range(A_MEMBER * member, A_MEMBER * (member + 1))
-        features[listed, odds] = np.log(chance) - np.log1p(-chance)
+        features[listed, odds] = np.log(probability) - np.log1p(-probability)
         features[listed, place] = -np.log1p(table.place[listed, member])
         features[:, missing] = ~listed
     features[:, -1] = frequency[table.label]
@@ -342,8 +344,8 @@ def _logistic(groups: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> Floats:
         weights = flat.reshape(pull.shape)
         whole = np.zeros((*pull.shape, *pull.shape))
         for at, (features, _) in enumerate(groups, start=1):
-            chance = expit(features @ (weights[0] + weights[at]))
-            square = features.T @ (features * (chance * (1 - chance))[:, None])
+            probability = expit(features @ (weights[0] + weights[at]))
+            square = features.T @ (features * (probability * (1 - probability))[:, None])
             for row in (0, at):
                 for column in (0, at):
                     whole[row, :, column] += square

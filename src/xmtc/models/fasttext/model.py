@@ -207,12 +207,12 @@ class FastText(Model):
                 rows = self.grams_.transform(corpus.texts[start : start + BLOCK])
                 vectors = text_vectors(rows.ids, rows.offsets, self.table_)
                 ids, scores, log_sums = best_labels(vectors, self.weights_, k)
-                parts.append((ids, self._chances(scores, log_sums[:, None])))
+                parts.append((ids, self._probabilities(scores, log_sums[:, None])))
                 bar.advance(len(rows))
-        ids, chances = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return Predictions.sorted(ids, chances, self._fitted(), self.score_kind)
+        ids, probabilities = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return Predictions.sorted(ids, probabilities, self._fitted(), self.score_kind)
 
-    def _chances(self, scores: Floats, log_sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _probabilities(self, scores: Floats, log_sums: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores as probabilities."""
         if self.config.loss == "softmax":
             return np.exp(scores - log_sums)
@@ -231,12 +231,12 @@ class FastText(Model):
                 shares[name] += part
         score = float(parts.sum())
         _, _, log_sums = best_labels(self.table_[rows].mean(axis=0)[None], self.weights_, 1)
-        chance = float(self._chances(np.array([score], np.float32), log_sums)[0])
+        probability = float(self._probabilities(np.array([score], np.float32), log_sums)[0])
         words = tuple(sorted(shares.items(), key=lambda entry: -abs(entry[1])))
         every = float(parts[rows == TEXT].sum()) + self.base_
         score += self.base_
         said = f"the words add up to {score - every:.3f}, and what every text has to {every:.3f}"
-        return Explanation(self._fitted().name(label), chance, words, (f"{said}: a chance of {chance:.3f}",))
+        return Explanation(self._fitted().name(label), probability, words, (f"{said}: a chance of {probability:.3f}",))
 
     def _save(self, folder: FolderWriter) -> None:
         folder.arrays("words", self.grams_.to_arrays())

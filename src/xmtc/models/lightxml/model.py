@@ -55,24 +55,24 @@ FLAT_UP_TO = 35_000  # labels; the paper is flat with 31,000
 
 
 class LightXmlTraining(TransformerTraining):
-    """How the network is trained: rates rise for the share `warm_up` of all steps and then stay, for the averaging."""
+    """How the network is trained: rates rise for the share `warmup_ratio` of all steps and then stay, for the averaging."""
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 10
-    batch: PositiveInt = 16
+    batch_size: PositiveInt = 16
     learning_rate: PositiveFloat = 1e-3
     encoder_learning_rate: PositiveFloat = 1e-4
     weight_decay: float = Field(0.01, ge=0, lt=1)
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 4
-    clip_norm: PositiveFloat | None = None
+    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 4
+    max_grad_norm: PositiveFloat | None = None
     evaluate_every: PositiveInt = 200
 
-    def share_at(self, step: int, steps: int) -> float:
+    def lr_multiplier(self, step: int, steps: int) -> float:
         """Rising, then 1; the first step is number 0.
 
-        >>> [LightXmlTraining(warm_up=0.5).share_at(step, 4) for step in range(4)]
+        >>> [LightXmlTraining(warmup_ratio=0.5).lr_multiplier(step, 4) for step in range(4)]
         [0.0, 0.5, 1.0, 1.0]
         """
-        top = self.warm_up * steps
+        top = self.warmup_ratio * steps
         return step / top if step < top else 1.0
 
 
@@ -80,8 +80,8 @@ class LightXmlConfig(ModelConfig):
     """The encoder, the label clusters, and training; recipes/lightxml has the paper's settings and ours.
 
     `layers` is from how many of the encoder's highest layers a document's vector is made. Labels are scored all
-    ("flat"), or in "clusters" of at most `max_leaf`, of which the `beam` best are looked into; "auto" is flat up to
-    35,000 labels. `bottleneck` is the size of a label's vector.
+    ("flat"), or in "clusters" of at most `max_leaf`, of which the `beam_width` best are looked into; "auto" is flat up
+    to 35,000 labels. `bottleneck` is the size of a label's vector.
     """
 
     encoder: EncoderSettings = EncoderSettings()
@@ -89,7 +89,7 @@ class LightXmlConfig(ModelConfig):
     dropout: float = Field(0.5, ge=0, lt=1)
     tree: Literal["auto", "flat", "clusters"] = "auto"
     max_leaf: PositiveInt = 100
-    beam: PositiveInt = 10
+    beam_width: PositiveInt = 10
     bottleneck: PositiveInt = 300
     training: LightXmlTraining = LightXmlTraining()
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
@@ -126,7 +126,7 @@ class LightXml(Model):
         from xmtc.nn.encoders.pretrained import encoder_size, training_memory
 
         assert corpus.texts is not None
-        config, batch = self.config, min(self.config.training.batch, len(corpus))
+        config, batch = self.config, min(self.config.training.batch_size, len(corpus))
         labels, width = (
             int(np.count_nonzero(corpus.label_counts)),
             encoder_size(config.encoder.name).width * config.layers,
@@ -136,7 +136,7 @@ class LightXml(Model):
             return encoder + 28 * labels * width + 12 * batch * labels
         clusters = 2 * labels // config.max_leaf + 1
         weights = clusters * width + config.bottleneck * (width + labels)
-        candidates = batch * min(config.beam * config.max_leaf, labels) * config.bottleneck
+        candidates = batch * min(config.beam_width * config.max_leaf, labels) * config.bottleneck
         vectors = DocumentVectors(config.tfidf)
         clustering = vectors.memory_needed(corpus) + 12 * vectors.terms_of(corpus) * corpus.targets.nnz // len(corpus)
         return encoder + 28 * weights + 12 * candidates + clustering
@@ -147,10 +147,10 @@ class LightXml(Model):
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         from xmtc.models.lightxml.network import LightLearner, LightNetwork
-        from xmtc.nn.datasets import LabelledTexts, parted
+        from xmtc.nn.datasets import LabelledTexts, train_valid_split
         from xmtc.nn.encoders.encoder import Encoder
         from xmtc.nn.encoders.pretrained import load_pretrained
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
         from xmtc.nn.trainer import train
 
         assert corpus.texts is not None
@@ -164,14 +164,14 @@ class LightXml(Model):
             encoder, tree, bottleneck=config.bottleneck, dropout=config.dropout, seed=seed
         )
         most = config.training.valid_documents
-        learned, checked = parted(corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed)
-        with cores_at_work() as cores:
+        learned, checked = train_valid_split(corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed)
+        with torch_threads() as cores:
 
             def read(part: Documents) -> LabelledTexts:
                 texts = encoder.texts(part.tokens, cores, in_file=config.training.processes > 1)
                 return LabelledTexts(texts, part.targets[:, self.seen_])
 
-            learner = LightLearner(self.network_, read(learned), read(checked), config.beam)
+            learner = LightLearner(self.network_, read(learned), read(checked), config.beam_width)
         above = learner.top_targets
         self.network_.expect(above.nnz / (above.shape[0] * above.shape[1]))
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
@@ -196,12 +196,12 @@ class LightXml(Model):
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.models.lightxml.network import best_labels
         from xmtc.nn.encoders.encoder import EncoderTexts, batches_of
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
 
         assert corpus.texts is not None
         texts = EncoderTexts(self._tokens(corpus.texts))
-        with cores_at_work(len(batches_of(texts))) as cores:
-            ids, scores = best_labels(self.network_, texts, self.config.beam, k, cores)
+        with torch_threads(len(batches_of(texts))) as cores:
+            ids, scores = best_labels(self.network_, texts, self.config.beam_width, k, cores)
         known = np.where(ids < 0, -1, self.seen_[ids])
         return Predictions.sorted(known, np.exp(scores), self._fitted(), self.score_kind)
 

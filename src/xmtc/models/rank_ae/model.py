@@ -16,7 +16,7 @@ often one that nobody could guess. Training adds noise to the features, which do
 Scores are unbounded (`output="raw"`) or pass a sigmoid, where the margin has the paper's meaning. The sum over features
 is divided by the root of their number, since a mean vanishes for long documents. Weights are averaged. Variants of the
 paper's studies: `attention=False`, `loss="bce"`. With more than 100,000 labels D scores, in training, the right labels
-of the batch and `candidates` others; prediction scores all labels, some documents at a time.
+of the batch and `negative_samples` others; prediction scores all labels, some documents at a time.
 
 Cost: training a document takes 3 x words x channels^2 / 2 for the attention and 3 x hidden x labels (or candidates),
 twice with `x_decode`; memory grows with (words x channels + 2 x labels x hidden), six numbers for each weight.
@@ -63,10 +63,10 @@ class RankAeTraining(TrainingSettings):
     """How the network is trained; an epoch is short, so there are more of them, and rare features need larger steps."""
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 25
-    batch: PositiveInt = 256
+    batch_size: PositiveInt = 256
     learning_rate: PositiveFloat = 3e-3
     row_learning_rate: PositiveFloat | None = 0.01
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 6
+    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 6
     evaluate_every: PositiveInt = 50
     patience: PositiveInt = 8
     valid_documents: Annotated[int, Field(ge=0)] = 2000
@@ -101,7 +101,7 @@ class RankAeConfig(ModelConfig):
     feature_dropout: float = Field(0.0, ge=0, lt=1)
     feature_noise: NonNegativeFloat = Field(0.02, allow_inf_nan=False)
     dropout: float = Field(0.1, ge=0, lt=1)
-    candidates: PositiveInt = 2048
+    negative_samples: PositiveInt = 2048
     vectors: str = RANDOM
     refit: bool = True
     training: RankAeTraining = RankAeTraining()
@@ -121,7 +121,7 @@ class RankAe(Model):
 
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
-    >>> small = dict(channels=8, latent=4, hidden=8, training=dict(batch=4, learning_rate=0.02))
+    >>> small = dict(channels=8, latent=4, hidden=8, training=dict(batch_size=4, learning_rate=0.02))
     >>> RankAe(**small).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
     'fruit'
     """
@@ -149,8 +149,8 @@ class RankAe(Model):
         else:
             features = 0 if corpus.features is None else corpus.features.shape[1]
         weights = features * config.channels + 2 * labels * config.hidden
-        scored = labels if labels <= MANY_LABELS else config.candidates + 20 * config.training.batch
-        batch = config.training.batch * (8 * config.channels * entries // len(corpus) + 8 * scored)
+        scored = labels if labels <= MANY_LABELS else config.negative_samples + 20 * config.training.batch_size
+        batch = config.training.batch_size * (8 * config.channels * entries // len(corpus) + 8 * scored)
         return vectors.memory_needed(corpus) + 24 * weights + 4 * batch + (100 << 20)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
@@ -173,7 +173,7 @@ class RankAe(Model):
         settings = config.training.at(0)
         steps = train(learner(everything.take(learned), checked), settings, seed, checkpoints, WEIGHTS)
         if config.refit and len(learned) < len(corpus):
-            epochs = max(1, round(steps * settings.batch * settings.accumulate / len(learned)))
+            epochs = max(1, round(steps * settings.batch_size * settings.gradient_accumulation / len(learned)))
             settings = settings.model_copy(update={"epochs": epochs})
             nothing = everything.take(np.zeros(0, np.int64))
             train(learner(everything, nothing), settings, seed, checkpoints, f"{WEIGHTS}-refit")
@@ -217,15 +217,15 @@ class RankAe(Model):
             balance=config.balance, x_decode=config.x_decode, standardise=config.standardise, denoise=config.denoise,
             feature_dropout=config.feature_dropout,
             feature_noise=config.feature_noise, dropout=config.dropout,
-            candidates=config.candidates if labels > MANY_LABELS else None,
+            negative_samples=config.negative_samples if labels > MANY_LABELS else None,
         )  # fmt: skip
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.models.rank_ae.network import TOGETHER, best_labels
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
 
         features = self.vectors_.transform(corpus)
-        with cores_at_work(-(-len(corpus) // TOGETHER)) as cores:
+        with torch_threads(-(-len(corpus) // TOGETHER)) as cores:
             ids, scores = best_labels(self.network_, features, k, cores)
         return Predictions.sorted(ids, self._shown(scores), self._fitted(), self.score_kind)
 

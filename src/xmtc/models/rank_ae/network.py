@@ -18,10 +18,10 @@ from xmtc.models.rank_ae.dual_attention import Bags, DualAttention
 from xmtc.models.rank_ae.loss import ranking_loss
 from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import Examples
-from xmtc.nn.dropout import dropped
+from xmtc.nn.dropout import dropout
 from xmtc.nn.layers import as_tensor
 from xmtc.nn.level import MOST_SCORES
-from xmtc.nn.metrics import JUDGED_AT, ndcg
+from xmtc.nn.metrics import EVAL_K, ndcg
 from xmtc.nn.parallel import Cores
 
 TOGETHER = 256  # documents scored at a time, fewer where each has very many scores
@@ -80,13 +80,13 @@ class AutoEncoder(nn.Module):
         return self.decode(self.place(bags))
 
     def place(
-        self, bags: Bags, dropout: float = 0.0, noise: float = 0.0, draws: np.random.Generator | None = None
+        self, bags: Bags, rate: float = 0.0, noise: float = 0.0, rng: np.random.Generator | None = None
     ) -> Tensor:
         """F: (documents, latent)."""
         documents = self.attention(bags)
-        if noise and draws is not None:
-            documents = documents + self.attention.noise(len(documents), noise, draws)
-        latent: Tensor = self.to_latent(dropped(documents, dropout, draws))
+        if noise and rng is not None:
+            documents = documents + self.attention.noise(len(documents), noise, rng)
+        latent: Tensor = self.to_latent(dropout(documents, rate, rng))
         return latent
 
     def encode(self, labels: Tensor, offsets: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ class Objective:
     feature_dropout: float
     feature_noise: float
     dropout: float
-    candidates: int | None  # labels drawn as wrong ones beside the right ones of a batch; None: all labels
+    negative_samples: int | None  # labels drawn as wrong ones beside the right ones of a batch; None: all labels
 
     def reconstruction(self, loss: Loss, scores: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         """Lae, the mean over documents; one without right (or wrong) labels has none, whatever the loss."""
@@ -144,21 +144,21 @@ class AutoEncoderLearner:
         documents = train.features.shape[0]
         self.lengths: Ints = np.full(documents, 1 + train.features.nnz // documents)
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """The mean over the documents."""
         wanted = self.objective
         right = take_rows(self.train.targets, documents)
         rows = np.repeat(np.arange(len(documents)), np.diff(right.indptr))
-        bags = Bags.of(self.train.features, documents).some(wanted.feature_dropout, draws)
-        points = self.network.place(bags, wanted.dropout, wanted.feature_noise, draws)
+        bags = Bags.of(self.train.features, documents).some(wanted.feature_dropout, rng)
+        points = self.network.place(bags, wanted.dropout, wanted.feature_noise, rng)
         # The encoder sees some of the right labels only, and the decoder is to find all: else it learns to copy.
-        seen = draws.random(len(rows)) >= wanted.denoise
+        seen = rng.random(len(rows)) >= wanted.denoise
         offsets = np.searchsorted(rows[seen], np.arange(len(documents)))
         labels = as_tensor(right.indices[seen].astype(np.int64))
         codes = self.network.encode(labels, as_tensor(offsets))
         if wanted.standardise:
             codes = standardised(codes)
-        candidates, columns = self.candidates(right, draws)
+        candidates, columns = self.candidates(right, rng)
         places = as_tensor(rows), as_tensor(columns)
 
         def reconstruction(loss: Loss, latent: Tensor) -> Tensor:
@@ -167,11 +167,11 @@ class AutoEncoderLearner:
         loss = functional.mse_loss(points, codes) + wanted.balance * reconstruction(wanted.loss, codes)
         return loss + wanted.x_decode * reconstruction(wanted.x_loss, points) if wanted.x_decode else loss
 
-    def candidates(self, right: Csr, draws: np.random.Generator) -> tuple[Tensor | None, Ints]:
+    def candidates(self, right: Csr, rng: np.random.Generator) -> tuple[Tensor | None, Ints]:
         """(labels that are scored, None for all; where among them each right label is)."""
-        if self.objective.candidates is None:
+        if self.objective.negative_samples is None:
             return None, right.indices.astype(np.int64)
-        drawn = draws.integers(0, right.shape[1], self.objective.candidates)
+        drawn = rng.integers(0, right.shape[1], self.objective.negative_samples)
         chosen = np.unique(np.concatenate([right.indices.astype(np.int64), drawn]))
         return as_tensor(chosen), np.searchsorted(chosen, right.indices)
 
@@ -179,7 +179,7 @@ class AutoEncoderLearner:
         """nDCG@5 of the labels found for the validation documents."""
         if not self.valid.targets.nnz:
             return None
-        return ndcg(best_labels(self.network, self.valid.features, JUDGED_AT, cores)[0], self.valid.targets)
+        return ndcg(best_labels(self.network, self.valid.features, EVAL_K, cores)[0], self.valid.targets)
 
 
 def standardised(codes: Tensor) -> Tensor:

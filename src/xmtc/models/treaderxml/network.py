@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from xmtc.nn.dropout import dropped
+from xmtc.nn.dropout import dropout
 from xmtc.nn.layers import WordEmbedding, padding_mask
 
 Branches = Literal["both", "text", "teacher"]
@@ -102,7 +102,7 @@ class Reading(nn.Module):
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TeacherBatch:
     """Teacher knowledge of a batch: the words of the labels that occur in it, and each document's weights for them."""
 
     words: Tensor  #: (labels, m) word ids, 0 after the last word
@@ -130,7 +130,7 @@ class LabelRows(nn.Module):
         return functional.linear(hidden, self.rows(labels), self.bias(labels)[:, 0])
 
 
-class ReaderNetwork(nn.Module):
+class TReaderNetwork(nn.Module):
     """Scores of labels (logits) from the words of documents and what a teacher knows about their neighbours' labels."""
 
     unvoted: Tensor  # the share of labels without votes that are right, before anything is learned
@@ -168,7 +168,7 @@ class ReaderNetwork(nn.Module):
         heads: int, reading: str, branches: Branches, pooling: Pooling, places: tuple[int, int], bottleneck: int,
         dropout: float, sparse: bool = False, clusters: int = 0, voters: int = 0, shortcut: bool = False,
         encoded: int = 0, names: bool = False,
-    ) -> ReaderNetwork:  # fmt: skip
+    ) -> TReaderNetwork:  # fmt: skip
         """A new network that begins with these word vectors.
 
         `places` are the most words of the teacher and of a text, for the pooling "flatten". With `clusters` it scores
@@ -176,11 +176,11 @@ class ReaderNetwork(nn.Module):
         `shortcut` the bottleneck also sees the word vectors themselves, as a bag, and vectors of `encoded` numbers that
         an encoder has made of the texts. With `names` labels whose names are like the text have higher scores.
 
-        >>> network = ReaderNetwork.made(
+        >>> network = TReaderNetwork.made(
         ...     np.zeros((9, 8), np.float32), 7, word_dropout=0.2, frozen=False, seed=0, heads=2, bottleneck=4,
         ...     reading="mmhsa+r+mhsa", branches="both", pooling="mean_max", places=(2, 5), dropout=0.5)
-        >>> lesson = Lesson(torch.tensor([[3, 4], [5, 0]]), torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
-        >>> network(torch.tensor([[2, 8, 3], [4, 0, 0]]), torch.tensor([3, 1]), lesson).shape
+        >>> teacher_batch = TeacherBatch(torch.tensor([[3, 4], [5, 0]]), torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
+        >>> network(torch.tensor([[2, 8, 3], [4, 0, 0]]), torch.tensor([3, 1]), teacher_batch).shape
         torch.Size([2, 7])
         """
         with torch.random.fork_rng(devices=[]):
@@ -193,11 +193,11 @@ class ReaderNetwork(nn.Module):
             )  # fmt: skip
 
     def forward(
-        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, votes: Tensor | None = None,
-        labels: Tensor | None = None, draws: np.random.Generator | None = None, encoded: Tensor | None = None,
+        self, ids: Tensor, lengths: Tensor, teacher_batch: TeacherBatch | None, votes: Tensor | None = None,
+        labels: Tensor | None = None, rng: np.random.Generator | None = None, encoded: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """(B, n) word ids -> logits (B, labels), of all labels or those given; `votes` are for the same labels."""
-        return self.scores(self.hidden(ids, lengths, lesson, encoded, draws), votes, labels)
+        return self.scores(self.hidden(ids, lengths, teacher_batch, encoded, rng), votes, labels)
 
     def scores(
         self, hidden: Tensor, votes: Tensor | None, labels: Tensor | None = None, names: Tensor | None = None
@@ -238,45 +238,45 @@ class ReaderNetwork(nn.Module):
                 self.output.bias.weight.copy_(torch.from_numpy(odds)[:, None])
 
     def hidden(
-        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, encoded: Tensor | None = None,
-        draws: np.random.Generator | None = None,
+        self, ids: Tensor, lengths: Tensor, teacher_batch: TeacherBatch | None, encoded: Tensor | None = None,
+        rng: np.random.Generator | None = None,
     ) -> Tensor:  # fmt: skip
         """What is known about a document before labels are scored, (B, bottleneck)."""
-        joined, ends, taught, bags = self._read(ids, lengths, lesson, draws)
+        joined, ends, taught, bags = self._read(ids, lengths, teacher_batch, rng)
         pooled = self._pooled(self.interaction(joined, ends), ends, taught)
-        return self._squeezed(pooled, bags, encoded, draws)
+        return self._squeezed(pooled, bags, encoded, rng)
 
     def _read(
-        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, draws: np.random.Generator | None
+        self, ids: Tensor, lengths: Tensor, teacher_batch: TeacherBatch | None, rng: np.random.Generator | None
     ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
         """(teacher's and student's readings behind each other, where they end, where the teacher's end, bags)."""
         parts: list[tuple[Tensor, Tensor]] = []
         bags = []
         taught = torch.zeros_like(lengths)
         if self.teacher is not None:
-            assert lesson is not None
-            vectors, taught = self.embedded(lesson)
-            vectors = dropped(vectors, self.words.dropout, draws)
+            assert teacher_batch is not None
+            vectors, taught = self.embedded(teacher_batch)
+            vectors = dropout(vectors, self.words.dropout, rng)
             bags.append(_bag(vectors, taught))
             parts.append((self.teacher(vectors, taught), taught))
         if self.text is not None:
-            vectors = self.words(ids, draws)  # (B, n, d)
+            vectors = self.words(ids, rng)  # (B, n, d)
             bags.append(_bag(vectors, lengths))
             parts.append((self.text(vectors, lengths), lengths))
         if len(parts) == 1:
             return *parts[0], taught, bags
         return *behind(*parts[0], *parts[1]), taught, bags
 
-    def embedded(self, lesson: Lesson) -> tuple[Tensor, Tensor]:
+    def embedded(self, teacher_batch: TeacherBatch) -> tuple[Tensor, Tensor]:
         """(the mean of the descriptions, place by place, (B, m, d); how many places have a word, at least one).
 
         Each place is the mean over the labels that have a word there. Who has no knowledge gets a learned vector.
         """
         assert self.nothing is not None
-        present = (lesson.words > 0).float()  # (labels, m)
-        rows = self.words.words(lesson.words) * present[:, :, None]  # (labels, m, d)
-        sums = (lesson.weights @ rows.flatten(1)).unflatten(1, rows.shape[1:])  # (B, m, d)
-        counts = lesson.weights @ present  # (B, m)
+        present = (teacher_batch.words > 0).float()  # (labels, m)
+        rows = self.words.words(teacher_batch.words) * present[:, :, None]  # (labels, m, d)
+        sums = (teacher_batch.weights @ rows.flatten(1)).unflatten(1, rows.shape[1:])  # (B, m, d)
+        counts = teacher_batch.weights @ present  # (B, m)
         lengths = (counts > 0).sum(1)
         means = sums / counts.clamp(min=SMALLEST)[:, :, None]
         ignorant = torch.zeros_like(counts, dtype=torch.bool)
@@ -308,15 +308,20 @@ class ReaderNetwork(nn.Module):
         return with_zeros.gather(1, sources[:, :, None].expand(-1, -1, mixed.shape[2])).flatten(1)
 
     def _squeezed(
-        self, pooled: Tensor, bags: list[Tensor], encoded: Tensor | None, draws: np.random.Generator | None
+        self, pooled: Tensor, bags: list[Tensor], encoded: Tensor | None, rng: np.random.Generator | None
     ) -> Tensor:
         parts = [pooled, *(bags if self.shortcut else [])]
         if encoded is not None:
             parts.append(ENCODED_LENGTH * encoded)
-        return dropped(torch.relu(self.bottleneck(torch.cat(parts, 1))), self.dropout, draws)
+        return dropout(torch.relu(self.bottleneck(torch.cat(parts, 1))), self.dropout, rng)
 
     def looks(
-        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, label: int, encoded: Tensor | None = None
+        self,
+        ids: Tensor,
+        lengths: Tensor,
+        teacher_batch: TeacherBatch | None,
+        label: int,
+        encoded: Tensor | None = None,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """For one document, (how much each word of the teacher, and each of the text, speaks for a label).
 
@@ -324,7 +329,7 @@ class ReaderNetwork(nn.Module):
         heads and over the places that look. All together add up to 1, or to 0 if nothing speaks for the label.
         """
         with torch.enable_grad():
-            joined, ends, taught, bags = self._read(ids, lengths, lesson, None)
+            joined, ends, taught, bags = self._read(ids, lengths, teacher_batch, None)
             weights = self.interaction.weights(joined).detach().requires_grad_()
             pooled = self._pooled(self.interaction.with_weights(joined, weights), ends, taught)
             score = self.scores(self._squeezed(pooled, bags, encoded, None), None)[0, label]

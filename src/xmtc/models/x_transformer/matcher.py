@@ -17,10 +17,10 @@ from xmtc.corpus.strings import Strings
 from xmtc.labelspace.tree import LabelTree
 from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import LabelledTexts, validation_rows
-from xmtc.nn.dropout import dropped
+from xmtc.nn.dropout import dropout
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
-from xmtc.nn.metrics import JUDGED_AT, ndcg
-from xmtc.nn.parallel import Cores, cores_at_work
+from xmtc.nn.metrics import EVAL_K, ndcg
+from xmtc.nn.parallel import Cores, torch_threads
 from xmtc.nn.settings import TrainingSettings
 from xmtc.text.token_store import TokenStore
 
@@ -52,9 +52,9 @@ class Matcher(nn.Module):
             nn.init.constant_(network.output.bias, NO if clusters > 1 else YES)
         return network
 
-    def forward(self, texts: EncoderTexts, documents: Ints, draws: np.random.Generator | None = None) -> Tensor:
+    def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
         """Scores (documents, clusters)."""
-        return self._scored(dropped(self.encoder(texts, documents, draws), self.dropout, draws))
+        return self._scored(dropout(self.encoder(texts, documents, rng), self.dropout, rng))
 
     def scores(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """The same from the encoder's vectors, without dropout; always finite, whatever a model file holds."""
@@ -88,17 +88,17 @@ class MatcherLearner:
         self.network, self.train, self.valid = network, train, valid
         self.lengths: Ints = train.texts.lengths
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """Squared hinge, the mean over documents and clusters."""
         right = torch.from_numpy(take_rows(self.train.targets, documents).toarray())
-        return squared_hinge(self.network(self.train.texts, documents, draws), right)
+        return squared_hinge(self.network(self.train.texts, documents, rng), right)
 
     def quality(self, cores: Cores) -> float | None:
         """nDCG@5 of the clusters found for the validation documents; None without such."""
         if not self.valid.targets.nnz:
             return None
         vectors = self.network.encoder.vectors(self.valid.texts, cores, "checking")
-        best = np.argsort(-self.network.scores(vectors), axis=1, kind="stable")[:, :JUDGED_AT]
+        best = np.argsort(-self.network.scores(vectors), axis=1, kind="stable")[:, :EVAL_K]
         return ndcg(best.astype(np.int32), self.valid.targets)
 
 
@@ -116,7 +116,7 @@ def tuned(
     tokens = encode(corpus.texts)
     rows, held_out = validation_rows(len(corpus), valid, settings.valid_documents, seed)
     done = checkpoints.get(name) is not None  # then nothing is learned, and frozen layers need not be computed
-    with cores_at_work() as cores:
+    with torch_threads() as cores:
 
         def read(documents: TokenStore, targets: Csr) -> LabelledTexts:
             in_file = settings.processes > 1
@@ -137,7 +137,7 @@ def tuned(
     if kept is not None:
         return kept["vectors"]
     vectors = np.empty((len(corpus), network.encoder.width), np.float32)
-    with cores_at_work() as cores:
+    with torch_threads() as cores:
         vectors[rows] = network.encoder.vectors(learned.texts, cores)
         if valid is None:
             vectors[held_out] = network.encoder.vectors(checked.texts, cores)

@@ -46,9 +46,9 @@ WEIGHTS = "network"
 class XmlCnnTraining(TrainingSettings):
     """How the network is trained; unless it is asked for, weights are not averaged, as in the paper."""
 
-    batch: PositiveInt = 64
+    batch_size: PositiveInt = 64
     learning_rate: PositiveFloat = 1e-3
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
+    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
 
 
 class XmlCnnConfig(ModelConfig):
@@ -74,7 +74,7 @@ class XmlCnn(Model):
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
     >>> small = dict(filters=8, chunks=2, bottleneck=8, words=dict(vectors="random", dimensions=8))
-    >>> XmlCnn(**small, training=dict(batch=4)).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
+    >>> XmlCnn(**small, training=dict(batch_size=4)).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
     'fruit'
     """
 
@@ -99,18 +99,20 @@ class XmlCnn(Model):
         weights = words * config.words.dimensions + config.bottleneck * (len(corpus.labels) + pooled)
         tokens = min(config.words.max_tokens, corpus.texts.nbytes // (6 * len(corpus)) + 50)
         per_token = 5 * config.words.dimensions + 3 * config.filters
-        batch = config.training.batch * (tokens * per_token + 6 * len(corpus.labels))
+        batch = config.training.batch_size * (tokens * per_token + 6 * len(corpus.labels))
         return 28 * weights + corpus.texts.nbytes + 4 * batch + (100 << 20)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         import torch
 
-        from xmtc.nn.datasets import prepared
+        from xmtc.nn.datasets import prepare_word_datasets
         from xmtc.nn.level import Beam, LevelLearner
         from xmtc.nn.trainer import train
 
         config = self.config
-        self.tokenizer_, table, learned, checked = prepared(corpus, valid, config.words, config.training, config.seed)
+        self.tokenizer_, table, learned, checked = prepare_word_datasets(
+            corpus, valid, config.words, config.training, config.seed
+        )
         seed = derived_seed(config.seed, 0)
         self.network_ = self._network(torch.from_numpy(table), len(corpus.labels), seed)
         beams = [Beam.at_root(len(part.tokens)) for part in (learned, checked)]
@@ -129,14 +131,14 @@ class XmlCnn(Model):
         )  # fmt: skip
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        from xmtc.nn.level import TOGETHER, Beam, step_down
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.level import TOGETHER, Beam, expand_beam
+        from xmtc.nn.parallel import torch_threads
 
         assert corpus.texts is not None
         labels = self._fitted()
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
-        with cores_at_work(-(-len(tokens) // TOGETHER)) as cores:
-            best = step_down(self.network_, _flat(len(labels)), True, tokens, Beam.at_root(len(tokens)), k, cores)
+        with torch_threads(-(-len(tokens) // TOGETHER)) as cores:
+            best = expand_beam(self.network_, _flat(len(labels)), True, tokens, Beam.at_root(len(tokens)), k, cores)
         return Predictions.sorted(best.nodes, np.exp(best.scores), labels, self.score_kind)
 
     def _save(self, folder: FolderWriter) -> None:

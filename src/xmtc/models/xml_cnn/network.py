@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from xmtc.nn.dropout import dropped
-from xmtc.nn.layers import WordEmbedding, expect_share, padding_mask
+from xmtc.nn.dropout import dropout
+from xmtc.nn.layers import WordEmbedding, init_output_bias, padding_mask
 
 
 class ChunkedConvolution(nn.Module):
@@ -150,15 +150,15 @@ class ConvolutionNetwork(nn.Module):
             return cls(WordEmbedding(table, word_dropout, frozen), convolution, bottleneck, labels, dropout)
 
     def forward(
-        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, draws: np.random.Generator | None = None
+        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, rng: np.random.Generator | None = None
     ) -> Tensor:
         """(documents, tokens) -> logits (documents, labels)."""
         if candidates is not None:
             raise ValueError("a network without attention scores all labels")
-        largest = self.convolution(self.words(ids, draws), lengths)  # (documents, widths * chunks * filters)
-        scores: Tensor = self.output(dropped(torch.relu_(self.bottleneck(largest)), self.dropout, draws))
+        largest = self.convolution(self.words(ids, rng), lengths)  # (documents, widths * chunks * filters)
+        scores: Tensor = self.output(dropout(torch.relu_(self.bottleneck(largest)), self.dropout, rng))
         return scores
 
     def expect(self, share: float) -> None:
         """Start with scores that fit if this share of labels is right."""
-        expect_share(self.output, share)
+        init_output_bias(self.output, share)
