@@ -262,7 +262,7 @@ def tree() -> Figure:
     drawing = TreeDrawing(axes, 4.2)
     drawing.skeleton()
     kinds = {4: "found", 19: "missed", 7: "wrong", 16: "no room"}
-    looks: dict[str, Look] = {
+    attention_weights: dict[str, Look] = {
         "found": (BLUE, BLUE, "-"),
         "missed": (ORANGE, ORANGE, "-"),
         "wrong": (LIGHT_BLUE, BLUE, "-"),
@@ -270,10 +270,10 @@ def tree() -> Figure:
     }
     right = {4 * FAN_OUT + 1: BLUE, 19 * FAN_OUT + 2: ORANGE}
     for at, kind in kinds.items():
-        drawing.node(2, at, looks[kind])
+        drawing.node(2, at, attention_weights[kind])
         if kind == "no room":
             continue
-        edge = looks[kind][1]
+        edge = attention_weights[kind][1]
         for label in range(at * FAN_OUT, (at + 1) * FAN_OUT):
             drawing.edge(3, label, edge, 2.2 if label in right else 0.9)
             drawing.node(3, label, (right.get(label, LIGHT_BLUE if edge == BLUE else LIGHT_ORANGE), edge, "-"))
@@ -290,7 +290,7 @@ def tree() -> Figure:
         ("no room", "wrong, no room"),
     )
     for x, (kind, words) in zip((2, 15.3, 33, 57.5), legend, strict=True):
-        fill, edge, line = looks[kind]
+        fill, edge, line = attention_weights[kind]
         axes.scatter(x, 1.5, s=130, facecolor=fill, edgecolor=edge, linewidth=1.2, linestyle=line)
         axes.text(x + 1.1, 1.5, words, va="center", fontsize=8.5)
     return figure
@@ -379,13 +379,13 @@ def cost() -> Figure:
     lines.text(limit * 0.88, 900, f"{limit:,} labels:\nup to here\nauto is flat", fontsize=8.5, color=GREY, ha="right")
 
     shown = (600, 5_900, 30_000, 500_000, 3_000_000)
-    looks = (
+    attention_weights = (
         (ORANGE, "BiLSTM, once a network"),
         (BLUE, "attention: all labels, or all nodes of the first level"),
         ("#8fbfe3", "attention: candidates further down"),
     )
     heights = np.zeros(len(shown))
-    for part, (colour, words) in zip(np.array([parts(count) for count in shown]).T, looks, strict=True):
+    for part, (colour, words) in zip(np.array([parts(count) for count in shown]).T, attention_weights, strict=True):
         bars.bar(range(len(shown)), part, 0.62, bottom=heights, color=colour, label=words)
         heights += part
     names = []
@@ -487,8 +487,8 @@ def aplc_cost() -> Figure:
     width, decay = 768, 2.0
     figure = Figure((10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    looks = {3_956: GREY, 131_073: ORANGE, 670_091: BLUE}
-    for labels, colour in looks.items():
+    attention_weights = {3_956: GREY, 131_073: ORANGE, 670_091: BLUE}
+    for labels, colour in attention_weights.items():
         often = zipf_frequencies(labels)
         heads = np.unique(np.geomspace(max(2, labels // 1000), labels - 1, 80).astype(int))
         costs = [relative_cost([int(head), labels - int(head)], often, width, decay) for head in heads]

@@ -46,9 +46,9 @@ def test_finds_the_chances_that_made_the_data(method: Method, kind: ScoreKind) -
 
 def test_platt_is_where_the_likelihood_is_greatest() -> None:
     pairs, _ = drawn(300, ScoreKind.RANKING)
-    found = Platt.fit_sigmoid(pairs.score, pairs.right, of_probabilities=False)
-    hits = pairs.right.sum()
-    target = np.where(pairs.right, (hits + 1) / (hits + 2), 1 / (len(pairs.right) - hits + 2))
+    found = Platt.fit_sigmoid(pairs.score, pairs.relevant, of_probabilities=False)
+    hits = pairs.relevant.sum()
+    target = np.where(pairs.relevant, (hits + 1) / (hits + 2), 1 / (len(pairs.relevant) - hits + 2))
 
     def loss(slope: float, offset: float) -> float:
         z = slope * pairs.score.astype(float) + offset

@@ -35,7 +35,7 @@ def kind(request: pytest.FixtureRequest) -> type[Parabel]:
     return found
 
 
-def right(model: Parabel, corpus: Corpus) -> float:
+def relevant(model: Parabel, corpus: Corpus) -> float:
     top = model.predict(corpus, k=1).ids[:, 0]
     labelled = np.flatnonzero(np.diff(corpus.targets.indptr)).tolist()
     return float(np.mean([top[row] in corpus.labels_of(row) for row in labelled]))
@@ -46,7 +46,7 @@ def test_deep_trees_learn(kind: type[Parabel], loss: str) -> None:
     corpus = small_corpus()
     model = kind(**DEEP[kind], loss=loss).fit(corpus)
     assert min(tree.tree.depth for tree in model.trees_) >= 3
-    assert right(model, corpus) > 0.9
+    assert relevant(model, corpus) > 0.9
     scores = model.predict(corpus, k=5).scores
     assert 0 <= scores.min() <= scores.max() <= 1
 
@@ -85,7 +85,7 @@ def test_features_instead_of_texts(kind: type[Parabel], tmp_path: Path) -> None:
     noise = np.random.default_rng(0).random(corpus.targets.shape).astype(np.float32)
     given = replace(corpus, texts=None, features=csr_array(noise + 3 * corpus.targets.toarray()))
     model = kind(**DEEP[kind]).fit(given)
-    assert right(model, given) > 0.8
+    assert relevant(model, given) > 0.8
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict(given).ids, model.predict(given).ids)
     with pytest.raises(XmtcError, match="trained on features"):
@@ -99,7 +99,7 @@ def test_labels_without_documents(kind: type[Parabel]) -> None:
     corpus = small_corpus()
     wider = corpus.with_labels(corpus.labels.extend(f"never used {i}" for i in range(20)))
     model = kind(**DEEP[kind]).fit(wider)
-    assert right(model, wider) > 0.9
+    assert relevant(model, wider) > 0.9
     top = model.predict(wider, k=3)
     assert (top.ids[:, 0] < len(corpus.labels)).all()
     never = model.explain("ship sail", "never used 3")

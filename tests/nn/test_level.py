@@ -107,19 +107,19 @@ NODES = st.lists(st.integers(0, 11), unique=True, max_size=8)
 @given(st.lists(st.tuples(NODES, NODES), min_size=1, max_size=4), st.integers(1, 8))
 def test_right_nodes_come_first_into_the_beam(rows: list[tuple[list[int], list[int]]], width: int) -> None:
     beam = beam_of([found for found, _ in rows])
-    result = beam.with_positives(labels_of([right for _, right in rows], 12), width).nodes
+    result = beam.with_positives(labels_of([relevant for _, relevant in rows], 12), width).nodes
     assert result.shape == (len(rows), width)
-    for (found, right), row in zip(rows, result.tolist(), strict=True):
+    for (found, relevant), row in zip(rows, result.tolist(), strict=True):
         real = [node for node in row if node >= 0]
         assert row == real + [-1] * (width - len(real)), "-1 before a node"
-        assert len(set(real)) == len(real) == min(width, len({*found, *right}))
-        if len(right) <= width:
-            assert set(real[: len(right)]) == set(right)
-            others = [node for node in found if node not in right]
-            assert real[len(right) :] == others[: width - len(right)], "the others, best first"
+        assert len(set(real)) == len(real) == min(width, len({*found, *relevant}))
+        if len(relevant) <= width:
+            assert set(real[: len(relevant)]) == set(relevant)
+            others = [node for node in found if node not in relevant]
+            assert real[len(relevant) :] == others[: width - len(relevant)], "the others, best first"
         else:
-            found_ones = [node for node in found if node in right]
-            assert set(real) <= set(right)
+            found_ones = [node for node in found if node in relevant]
+            assert set(real) <= set(relevant)
             assert real[: len(found_ones)] == found_ones[:width]
 
 
@@ -138,10 +138,10 @@ def test_candidates(drawn: tuple[list[list[int]], list[list[int]], list[int]], s
     nodes, labels, chosen = drawn
     train = Documents(TokenStore.of([[1]] * len(nodes)), labels_of(labels, 10))
     learner = LevelLearner(some_network(10), TREE.levels[1], False, train, beam_of(nodes), train, beam_of(nodes))
-    found, right = learner.candidates(np.array(chosen), dropout_rng(seed))
-    assert found.shape == right.shape == (len(chosen), 6 * max(map(len, nodes)))
-    assert right.dtype == np.float32
-    for row, answers, document in zip(found.tolist(), right.tolist(), chosen, strict=True):
+    found, relevant = learner.candidates(np.array(chosen), dropout_rng(seed))
+    assert found.shape == relevant.shape == (len(chosen), 6 * max(map(len, nodes)))
+    assert relevant.dtype == np.float32
+    for row, answers, document in zip(found.tolist(), relevant.tolist(), chosen, strict=True):
         children = [child for node in nodes[document] for child in TREE.children(1, node).tolist()]
         assert row[: len(children)] == children
         assert set(row) <= set(range(10))
@@ -231,9 +231,9 @@ def test_several_cores_find_the_same(two_levels: TwoLevels) -> None:
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
 
 
-def binary_cross_entropy(logits: NDArray[Any], right: NDArray[Any]) -> float:
+def binary_cross_entropy(logits: NDArray[Any], relevant: NDArray[Any]) -> float:
     probabilities = 1 / (1 + np.exp(-logits.astype(np.float64)))
-    return float(-np.mean(right * np.log(probabilities) + (1 - right) * np.log(1 - probabilities)))
+    return float(-np.mean(relevant * np.log(probabilities) + (1 - relevant) * np.log(1 - probabilities)))
 
 
 def test_loss_of_the_first_level_is_over_all_nodes() -> None:
@@ -252,12 +252,12 @@ def test_loss_of_the_first_level_is_over_all_nodes() -> None:
 
 def test_loss_further_down_is_over_candidates(two_levels: TwoLevels) -> None:
     learner, documents = two_levels.learner(), np.array([4, 9, 0])
-    chosen, right = learner.candidates(documents, dropout_rng(5))
+    chosen, relevant = learner.candidates(documents, dropout_rng(5))
     with torch.no_grad():
         ids, lengths = padded(two_levels.documents.tokens, documents)
         logits = learner.network(ids, lengths, torch.from_numpy(chosen)).numpy()
     assert learner.loss(documents, dropout_rng(5)).item() == pytest.approx(
-        binary_cross_entropy(logits, right), rel=1e-5
+        binary_cross_entropy(logits, relevant), rel=1e-5
     )
     assert learner.loss(documents, dropout_rng(6)).item() != learner.loss(documents, dropout_rng(5)).item()
 
@@ -279,20 +279,20 @@ def test_quality_is_ndcg_the_documents_that_have_labels(seed: int, count: int) -
     found = expand_beam(setup.lower, TREE.levels[1], False, setup.documents.tokens, learner.valid_beam, 5, HERE)
     names = LabelSet.of(f"label {at}" for at in range(10))
     truth = Corpus(targets, names, texts=Corpus.of(["text"] * count).texts)
-    judged = Judged.of(Predictions(found.nodes, found.scores, names), truth)
-    quality = learner.quality(HERE)
+    valid = Judged.of(Predictions(found.nodes, found.scores, names), truth)
+    validation_ndcg = learner.validation_ndcg(HERE)
     if not labelled:
-        assert quality is None
+        assert validation_ndcg is None
     else:
         # The metric counts a document without labels as 0; there it says nothing about the weights.
-        assert quality == pytest.approx(judged.metrics([5])["nDCG@5"] * count / labelled)
+        assert validation_ndcg == pytest.approx(valid.metrics([5])["nDCG@5"] * count / labelled)
 
 
 def test_without_labels_there_is_no_quality(two_levels: TwoLevels) -> None:
     bare = Documents(TokenStore.of([[1], [2]]), labels_of([[], []], 10))
     nobody = Documents(TokenStore.of([]), labels_of([], 10))
-    assert two_levels.learner(valid=bare).quality(HERE) is None
-    assert two_levels.learner(valid=nobody).quality(HERE) is None
+    assert two_levels.learner(valid=bare).validation_ndcg(HERE) is None
+    assert two_levels.learner(valid=nobody).validation_ndcg(HERE) is None
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -257,13 +257,13 @@ def test_training_ends_after_more_than_so_many_evaluations_without_gain(qualitie
 def test_learning_rates_fall_where_nothing_is_gained(monkeypatch: pytest.MonkeyPatch) -> None:
     """0.5, then nothing better: after more than one evaluation without gain it is lowered, twice, then all ends."""
     rates: list[list[float]] = []
-    real = task.Task._step
+    real = task.Trainer._step
 
-    def step(self: task.Task, loss: float) -> None:
+    def step(self: task.Trainer, loss: float) -> None:
         real(self, loss)
         rates.append([group["lr"] for group in self.optimiser.param_groups])
 
-    monkeypatch.setattr(task.Task, "_step", step)
+    monkeypatch.setattr(task.Trainer, "_step", step)
     settings = short(
         epochs=50, evaluate_every=1, patience=1, lr_decay=0.1, max_lr_decays=2, row_learning_rate=10 * RATE
     )

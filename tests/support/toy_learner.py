@@ -73,7 +73,7 @@ class ToyLearner:
         loss = self._loss(documents, rng)
         return loss * math.nan if call == self.nan_at else loss
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         self.seen.append(self.weights())
         if self.qualities:
             return self.qualities[min(len(self.seen), len(self.qualities)) - 1]

@@ -40,7 +40,7 @@ class Pairs(NamedTuple):
 
     label: NDArray[np.int32]
     score: NDArray[np.float32]
-    right: NDArray[np.bool_]
+    relevant: NDArray[np.bool_]
     carriers: NDArray[np.int64]
     assignments: int
 
@@ -50,7 +50,7 @@ class Pairs(NamedTuple):
 
         >>> valid = Corpus.of(["...", "..."], [["a", "b"], ["b"]])
         >>> top = Predictions(np.array([[1], [0]], np.int32), np.array([[0.9], [0.4]], np.float32), valid.labels)
-        >>> Pairs.of(top, valid).right.tolist()
+        >>> Pairs.of(top, valid).relevant.tolist()
         [True, False]
         """
         from xmtc.kernels.ranking_metrics import find_hits
@@ -58,15 +58,15 @@ class Pairs(NamedTuple):
         truth = valid.with_labels(top.labels).targets
         # One type each, whatever scipy chose, so that the kernel is compiled once.
         indptr, indices = truth.indptr.astype(np.int64, copy=False), truth.indices.astype(np.int32, copy=False)
-        right = find_hits(np.ascontiguousarray(top.ids, np.int32), indptr, indices)
-        if not right.any():
+        relevant = find_hits(np.ascontiguousarray(top.ids, np.int32), indptr, indices)
+        if not relevant.any():
             raise XmtcError(
                 f"{valid.name}: no label that the model lists for these documents is right, so nothing can be learned "
                 "from them; are their labels called as in training?"
             )
         listed = top.ids >= 0
         carriers = np.bincount(indices, minlength=len(top.labels))[: len(top.labels)]
-        return cls(top.ids[listed], top.scores[listed], right[listed], carriers, truth.nnz)
+        return cls(top.ids[listed], top.scores[listed], relevant[listed], carriers, truth.nnz)
 
 
 class Calibration(ABC):
@@ -76,9 +76,9 @@ class Calibration(ABC):
     def fit(pairs: Pairs, method: Method, kind: ScoreKind) -> Calibration:
         """Fit a map by its name; `kind` is what the scores are before."""
         if method == "isotonic":
-            return Isotonic.fit_curve(pairs.score, pairs.right)
+            return Isotonic.fit_curve(pairs.score, pairs.relevant)
         if method == "platt":
-            return Platt.fit_sigmoid(pairs.score, pairs.right, of_probabilities=kind is not ScoreKind.RANKING)
+            return Platt.fit_sigmoid(pairs.score, pairs.relevant, of_probabilities=kind is not ScoreKind.RANKING)
         raise ConfigError(f"there is no calibration {method!r}; there are: {', '.join(METHODS)}")
 
     @abstractmethod
@@ -135,14 +135,14 @@ class Platt(Calibration):
 
     @classmethod
     def fit_sigmoid(
-        cls, scores: NDArray[np.floating[Any]], right: NDArray[np.bool_], *, of_probabilities: bool
+        cls, scores: NDArray[np.floating[Any]], relevant: NDArray[np.bool_], *, of_probabilities: bool
     ) -> Platt:
         """The sigmoid of the greatest likelihood, with Platt's targets, which keep it from being ever too sure."""
         from scipy.optimize import minimize
 
         t = cls._input(np.asarray(scores, np.float64), of_probabilities)
-        hits = np.count_nonzero(right)
-        target = np.where(right, (hits + 1) / (hits + 2), 1 / (len(right) - hits + 2))
+        hits = np.count_nonzero(relevant)
+        target = np.where(relevant, (hits + 1) / (hits + 2), 1 / (len(relevant) - hits + 2))
         middle, width = float(t.mean()), float(t.std())
         flat = cls(0.0, float(_log_odds(target.mean())), of_probabilities)
         if width == 0:
@@ -214,17 +214,17 @@ class Isotonic(Calibration):
             raise ValueError("the chances of a curve's points must lie between 0 and 1 and not fall")
 
     @classmethod
-    def fit_curve(cls, scores: NDArray[np.floating[Any]], right: NDArray[np.bool_]) -> Isotonic:
+    def fit_curve(cls, scores: NDArray[np.floating[Any]], relevant: NDArray[np.bool_]) -> Isotonic:
         """The rising steps that are nearest to what is right, each step given by its middle.
 
-        One wrong label with the highest score and one right label with the lowest are put in, so that no step, however
-        few labels it has, says 0 or 1.
+        One irrelevant label with the highest score and one relevant label with the lowest are put in, so that no step,
+        however few labels it has, says 0 or 1.
         """
         from scipy.optimize import isotonic_regression
 
         points, place = np.unique(np.asarray(scores, np.float64), return_inverse=True)
         labels = np.bincount(place).astype(np.float64)
-        hits = np.bincount(place, right)
+        hits = np.bincount(place, relevant)
         hits[0] += 1
         labels[0] += 1
         labels[-1] += 1

@@ -105,13 +105,12 @@ def train_valid_split(
 ) -> tuple[Documents, Documents]:  # fmt: skip
     """(documents to learn from, documents to check with), of a corpus that has these tokens; see `validation_rows`."""
     rows, held_out = validation_rows(len(corpus), valid, most, seed)
+    train_set = Documents(tokens.take(rows), take_rows(corpus.targets, rows))
     if valid is None:
-        checked = Documents(tokens.take(held_out), take_rows(corpus.targets, held_out))
-    else:
-        texts = valid[held_out].texts
-        assert texts is not None
-        checked = Documents(encode(texts), _of_training(take_rows(valid.targets, held_out), corpus))
-    return Documents(tokens.take(rows), take_rows(corpus.targets, rows)), checked
+        return train_set, Documents(tokens.take(held_out), take_rows(corpus.targets, held_out))
+    texts = valid[held_out].texts
+    assert texts is not None
+    return train_set, Documents(encode(texts), _of_training(take_rows(valid.targets, held_out), corpus))
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from xmtc.progress import progress
 from xmtc.search.beam import children_of, descend, pairs
 from xmtc.text.token_store import TokenStore
 
-TOGETHER = 64  # documents scored at a time, fewer where each has very many scores
-MOST_SCORES = 4_000_000
+PREDICT_BATCH = 64  # documents scored at a time, fewer where each has very many scores
+MAX_SCORES = 4_000_000
 SAMPLED_FOR_SHARE = 10_000
 
 
@@ -42,22 +42,22 @@ class Beam:
         return cls(np.zeros((documents, 1), np.int32), np.zeros((documents, 1), np.float32))
 
     def with_positives(self, targets: Csr, width: int) -> Beam:
-        """For training: all right nodes first, then the best others, `width` in all; scores are not kept.
+        """For training: all relevant nodes first, then the best others, `width` in all; scores are not kept.
 
-        Of more right nodes than that, the ones that were found come first.
+        Of more relevant nodes than that, the ones that were found come first.
 
         >>> from xmtc.corpus.sparse import make_csr
-        >>> right = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1]), (1, 9))
-        >>> Beam(np.array([[3, 5]], np.int32), np.zeros((1, 2), np.float32)).with_positives(right, 2).nodes.tolist()
+        >>> relevant = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1]), (1, 9))
+        >>> Beam(np.array([[3, 5]], np.int32), np.zeros((1, 2), np.float32)).with_positives(relevant, 2).nodes.tolist()
         [[7, 3]]
         """
         nodes = np.full((len(self.nodes), width), -1, np.int32)
         for row, found in enumerate(self.nodes):
-            right = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
-            is_right = np.isin(found, right)
-            missed = np.setdiff1d(right, found, assume_unique=True)
-            wrong = found[~is_right & (found >= 0)]
-            chosen = np.concatenate([found[is_right], missed, wrong])[:width]
+            relevant = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
+            is_hit = np.isin(found, relevant)
+            missed = np.setdiff1d(relevant, found, assume_unique=True)
+            irrelevant = found[~is_hit & (found >= 0)]
+            chosen = np.concatenate([found[is_hit], missed, irrelevant])[:width]
             nodes[row, : len(chosen)] = chosen
         return Beam(nodes, np.zeros(nodes.shape, np.float32))
 
@@ -95,7 +95,7 @@ def expand_beam(
         return descend(level, values, rows, nodes, so_far, len(documents), width)
 
     scored = level.shape[1] if first else 1
-    batches = by_length(tokens.lengths, max(1, min(TOGETHER, MOST_SCORES // scored)))
+    batches = by_length(tokens.lengths, max(1, min(PREDICT_BATCH, MAX_SCORES // scored)))
     with progress(name, len(batches)) as bar:
         for documents, (ids, scores) in zip(batches, cores.map(work, batches), strict=True):
             result.nodes[documents], result.scores[documents] = ids, scores
@@ -131,7 +131,7 @@ class LevelLearner:
     def candidates(self, documents: Ints, rng: np.random.Generator) -> tuple[Ints, NDArray[np.float32]]:
         """(candidates, whether they are right), each (documents, width): children of followed nodes, then random ones.
 
-        A child that is drawn at random may be a right one; its target says so.
+        A child that is drawn at random may be a relevant one; its target says so.
         """
         width = self.beam.nodes.shape[1] * self._largest
         total = self.level.shape[1]
@@ -155,7 +155,7 @@ class LevelLearner:
             logits = self.network(ids, lengths, torch.from_numpy(chosen), rng)
         return functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(wanted))
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         """nDCG@5 of the nodes found for the validation documents that have labels, as fractions; None without such."""
         if not self.valid.targets.nnz:
             return None

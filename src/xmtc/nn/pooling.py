@@ -33,7 +33,7 @@ class MaxPooling(nn.Module):
         scores: Tensor = self.output(torch.relu_(self.bottleneck(largest)))
         return scores
 
-    def looks(self, hidden: Tensor, lengths: Tensor, label: int) -> Tensor:
+    def attention_weights(self, hidden: Tensor, lengths: Tensor, label: int) -> Tensor:
         """For one document, how many of the hidden units are largest at each word, as shares; alike for all labels."""
         places = hidden[0, : int(lengths[0])].argmax(0)
         return torch.bincount(places, minlength=int(lengths[0])) / hidden.shape[2]

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import LightningModule
+from lightning.pytorch import Trainer as LightningTrainer
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.strategies import DDPStrategy
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ class Learner(Protocol):
         """The mean loss of some training documents; dropout and other chance from `rng`."""
         ...
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         """nDCG@5 on validation documents, or None if there are none."""
         ...
 
@@ -74,7 +75,7 @@ class EpochBatches:
         yield from bucketed(self._lengths, self._batch, rng)
 
 
-class Task(LightningModule):
+class Trainer(LightningModule):
     """Train a learner's network; see `train`."""
 
     def __init__(
@@ -100,11 +101,11 @@ class Task(LightningModule):
             self.clip = MovingClip(settings.clip)
         self.average: WeightAverage | None = None
         self.best: dict[str, Tensor] | None = None
-        self.best_quality = -math.inf
+        self.best_ndcg = -math.inf
         self.steps = self.first_epoch = self.evals_without_improvement = self.last_eval_step = self.best_step = (
             self.lr_decays
         ) = 0
-        self.until = end_of_training()
+        self.deadline = end_of_training()
         self._resources = ExitStack()
         self._cores = Cores(None, 1)
         self._bar: Progress | None = None
@@ -228,8 +229,8 @@ class Task(LightningModule):
         if self.steps % LOGGED_EVERY == 0:
             self._write({"loss": loss, "gradient norm": norm})
         if self.steps % self.settings.evaluate_every == 0:
-            self.judge()
-        if self.until is not None and time.monotonic() > self.until:
+            self.evaluate()
+        if self.deadline is not None and time.monotonic() > self.deadline:
             self.trainer.should_stop = True
 
     def _write(self, values: dict[str, float]) -> None:
@@ -237,21 +238,21 @@ class Task(LightningModule):
         if self.logger is not None and self.trainer.is_global_zero:
             self.logger.log_metrics(values, step=self.steps)
 
-    def judge(self) -> None:
+    def evaluate(self) -> None:
         """Evaluate the weights, averaged if that has begun, and keep them if they are the best so far."""
         self.last_eval_step = self.steps
         if self.average is not None:
             self.average.add(self.weights)
         with self.average.in_place_of(self.weights) if self.average is not None else nullcontext():
-            quality = self.learner.quality(self._cores)
-            if quality is None:
+            validation_ndcg = self.learner.validation_ndcg(self._cores)
+            if validation_ndcg is None:
                 return
-            self._write({"nDCG@5 of validation documents": quality})
-            if quality > self.best_quality:
-                self.best_quality, self.evals_without_improvement, self.best_step = quality, 0, self.steps
+            self._write({"nDCG@5 of validation documents": validation_ndcg})
+            if validation_ndcg > self.best_ndcg:
+                self.best_ndcg, self.evals_without_improvement, self.best_step = validation_ndcg, 0, self.steps
                 self._keep()
                 if self._bar is not None:
-                    self._bar.what = f"{self.run_name}, nDCG@5 {100 * quality:.1f}"
+                    self._bar.what = f"{self.run_name}, nDCG@5 {100 * validation_ndcg:.1f}"
             else:
                 self.evals_without_improvement += 1
         if self.evals_without_improvement > self.settings.patience:
@@ -277,7 +278,7 @@ class Task(LightningModule):
         done = self._epoch() + 1
         stopped = self.trainer.should_stop or done == self.settings.epochs
         if stopped and self.last_eval_step != self.steps:
-            self.judge()
+            self.evaluate()
         if self.trainer.is_global_zero:
             if stopped:
                 self.checkpoints.put(self.run_name, self.result())
@@ -308,7 +309,7 @@ class Task(LightningModule):
         steps = [state.get("step", 0) for state in moments.values()]
         arrays[STEPS], arrays[DECAYS] = np.array([self.best_step]), np.array([self.lr_decays])
         arrays["numbers"], arrays["steps"] = np.array(numbers, np.int64), np.array(steps, np.int64)
-        arrays["quality"] = np.array([self.best_quality, *(self.clip.caps if self.clip else ())], np.float64)
+        arrays["quality"] = np.array([self.best_ndcg, *(self.clip.caps if self.clip else ())], np.float64)
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
@@ -332,7 +333,7 @@ class Task(LightningModule):
         if count:
             self.average = WeightAverage(group("average"), count)
         self.best = group("best") or None
-        self.best_quality = float(arrays["quality"][0])
+        self.best_ndcg = float(arrays["quality"][0])
         if isinstance(self.clip, MovingClip):
             self.clip = MovingClip(self.clip.factor, arrays["quality"][1:].tolist())
 
@@ -348,7 +349,7 @@ def train(learner: Learner, settings: TrainingSettings, seed: int, checkpoints: 
             if settings.processes > 1 and checkpoints.folder is None:  # they hand over their result in a file
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "pieces"
                 checkpoints = Checkpoints(folder, {}, checkpoints.log_folder)
-            task = Task(learner, settings, seed, checkpoints, name)
+            task = Trainer(learner, settings, seed, checkpoints, name)
             kept = checkpoints.get(f"{name}-epoch")
             if kept is not None:
                 task.restore(kept)
@@ -366,7 +367,7 @@ def _steps_in(piece: Mapping[str, NDArray[Any]]) -> int:
     return int(piece[STEPS][0]) if STEPS in piece else 0
 
 
-def _fit(task: Task) -> None:
+def _fit(task: Trainer) -> None:
     settings = task.settings
     several = settings.processes > 1
     folder = task.checkpoints.log_folder
@@ -375,7 +376,7 @@ def _fit(task: Task) -> None:
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)  # it would greet with the machine's hardware
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about workers and devices that we chose on purpose
-        trainer = Trainer(
+        trainer = LightningTrainer(
             accelerator="cpu",
             devices=settings.processes,
             strategy=exchange if several else "auto",

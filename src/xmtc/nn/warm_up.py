@@ -70,7 +70,7 @@ def warmed_up(
     init_output_bias(bag.output, train.targets.nnz / max(1, train.targets.shape[0] * train.targets.shape[1]))
     optimiser = RowAdam(bag.parameters(), LEARNING_RATE)
     rng, order = dropout_rng(derived_seed(seed, 1)), np.random.default_rng(derived_seed(seed, 2))
-    best, best_quality = bag.words.weight.detach().numpy().copy(), -1.0
+    best, best_ndcg = bag.words.weight.detach().numpy().copy(), -1.0
     batches = max(1, len(train.tokens) // BATCH)
     # One thread: sums over threads would come out differently each time.
     with torch_threads(1), progress("warming up word vectors", epochs * batches) as bar:
@@ -81,9 +81,9 @@ def warmed_up(
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
                 bar.advance()
-            quality = _quality(bag, valid)
-            if quality is None or quality > best_quality:
-                best, best_quality = bag.words.weight.detach().numpy().copy(), quality or 0.0
+            validation_ndcg = _validation_ndcg(bag, valid)
+            if validation_ndcg is None or validation_ndcg > best_ndcg:
+                best, best_ndcg = bag.words.weight.detach().numpy().copy(), validation_ndcg or 0.0
     best *= rarity[:, None]
     return best * np.float32(np.sqrt(np.square(table).sum() / max(np.square(best).sum(), 1e-30)))
 
@@ -95,7 +95,7 @@ def _loss(bag: WordBag, train: Documents, documents: Ints, rng: np.random.Genera
     return functional.binary_cross_entropy_with_logits(scores, wanted, reduction="sum") / len(documents)
 
 
-def _quality(bag: WordBag, valid: Documents) -> float | None:
+def _validation_ndcg(bag: WordBag, valid: Documents) -> float | None:
     if not valid.targets.nnz:
         return None
     with torch.inference_mode():

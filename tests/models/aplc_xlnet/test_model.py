@@ -45,7 +45,7 @@ def short(tiny_encoder: Maker) -> Callable[..., Settings]:
     return made
 
 
-def right(model: AplcXlNet, corpus: Corpus) -> float:
+def relevant(model: AplcXlNet, corpus: Corpus) -> float:
     top = model.predict(corpus, k=1).ids[:, 0]
     rows = np.flatnonzero(np.diff(corpus.targets.indptr)).tolist()
     return float(np.mean([top[row] in corpus.labels_of(row) for row in rows]))
@@ -75,7 +75,7 @@ def test_variants_learn(short: Callable[..., Settings], kind: str, changes: Sett
     training = {"training": {**LONGER, **changes.get("training", {})}}
     corpus = small_corpus()
     model = AplcXlNet(**short(kind, **{**changes, **training})).fit(corpus)
-    assert right(model, corpus) > 0.7
+    assert relevant(model, corpus) > 0.7
 
 
 @pytest.mark.parametrize(

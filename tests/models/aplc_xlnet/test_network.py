@@ -96,10 +96,10 @@ def test_it_learns_words_of_head_and_tails(learner: AplcLearner) -> None:
         epochs=40, batch_size=6, learning_rate=0.02, encoder_learning_rate=0.003, evaluate_every=30, patience=30
     )
     with torch_threads() as cores:
-        before = learner.quality(cores)
+        before = learner.validation_ndcg(cores)
     train(learner, settings, 0, Checkpoints(None, {}), "toy")
     with torch_threads() as cores:
-        after = learner.quality(cores)
+        after = learner.validation_ndcg(cores)
         ids, _ = best_labels(learner.network, learner.train.texts, 2, cores)
     assert before is not None
     assert after is not None
@@ -111,7 +111,7 @@ def test_it_learns_words_of_head_and_tails(learner: AplcLearner) -> None:
 def test_without_validation_documents_there_is_no_quality(learner: AplcLearner) -> None:
     learner.valid = LabelledTexts(learner.valid.texts, csr_array(np.zeros_like(LABELS)))
     with torch_threads() as cores:
-        assert learner.quality(cores) is None
+        assert learner.validation_ndcg(cores) is None
 
 
 def test_head_learns_alone(learner: AplcLearner) -> None:
@@ -126,14 +126,14 @@ def test_head_learns_alone(learner: AplcLearner) -> None:
         hidden = network(learner.train.texts, some)
         torch.testing.assert_close(network.states(vectors[:9]), hidden)
         encoder = {name: weight.clone() for name, weight in network.encoder.state_dict().items()}
-        before = head.quality(cores)
+        before = head.validation_ndcg(cores)
         settings = TransformerTraining(epochs=15, batch_size=6, learning_rate=0.02, evaluate_every=6)
         train(head, settings, 0, Checkpoints(None, {}), "head")
         assert before is not None
-        assert (head.quality(cores) or 0) > before + 0.1
-        assert head.quality(cores) == pytest.approx(learner.quality(cores))
+        assert (head.validation_ndcg(cores) or 0) > before + 0.1
+        assert head.validation_ndcg(cores) == pytest.approx(learner.validation_ndcg(cores))
     for name, weight in network.encoder.state_dict().items():
         assert torch.equal(weight, encoder[name]), name
     nobody = LabelledVectors(vectors[:0], csr_array(np.zeros((0, 6), np.float32)))
     with torch_threads() as cores:
-        assert HeadLearner(network, known, nobody).quality(cores) is None
+        assert HeadLearner(network, known, nobody).validation_ndcg(cores) is None

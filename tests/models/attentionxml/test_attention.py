@@ -51,8 +51,8 @@ def naive_looks(attention: LabelAttention, words: Tensor, label: int) -> Tensor:
 
 def naive_score(attention: LabelAttention, words: Tensor, label: int) -> Tensor:
     """As in the paper: the mean of the hidden states first, then all layers."""
-    looks = naive_looks(attention, words, label)
-    value = torch.stack([look * word for look, word in zip(looks, words, strict=True)]).sum(0)
+    attention_weights = naive_looks(attention, words, label)
+    value = torch.stack([look * word for look, word in zip(attention_weights, words, strict=True)]).sum(0)
     *inner, last = layers_of(attention)
     for layer in inner:
         value = (layer.weight @ value + layer.bias).clamp(min=0)
@@ -151,6 +151,6 @@ def test_nobody_looks_at_padding() -> None:
 def test_where_a_label_looks(document: int) -> None:
     attention, hidden = some_attention(), some_hidden()
     length = LENGTHS[document : document + 1]
-    looks = attention.looks(hidden[document : document + 1], length, 4)
-    torch.testing.assert_close(looks, naive_looks(attention, hidden[document, : int(length)], 4))
-    torch.testing.assert_close(looks.sum().item(), 1.0)
+    attention_weights = attention.attention_weights(hidden[document : document + 1], length, 4)
+    torch.testing.assert_close(attention_weights, naive_looks(attention, hidden[document, : int(length)], 4))
+    torch.testing.assert_close(attention_weights.sum().item(), 1.0)

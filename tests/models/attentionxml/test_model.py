@@ -169,14 +169,14 @@ def test_further_levels_learn_from_what_the_search_finds(monkeypatch: pytest.Mon
     assert len(learners) == 3
     for upper, lower in pairwise(learners):
         for row in range(len(lower.train.tokens)):
-            right = upper.train.targets.indices[slice(*upper.train.targets.indptr[row : row + 2])]
-            if len(right):
-                assert lower.beam.nodes[row, 0] in right
+            relevant = upper.train.targets.indices[slice(*upper.train.targets.indptr[row : row + 2])]
+            if len(relevant):
+                assert lower.beam.nodes[row, 0] in relevant
     second = above[2]  # the training documents' nodes before the step down from the second level
     assert (second.scores < 0).all()
     rows = np.arange(len(second.nodes))
-    wrong = [second.nodes[row, 0] not in learners[0].train.targets[[row]].indices for row in rows]
-    assert any(wrong), "after one epoch the search makes mistakes"
+    irrelevant = [second.nodes[row, 0] not in learners[0].train.targets[[row]].indices for row in rows]
+    assert any(irrelevant), "after one epoch the search makes mistakes"
 
 
 def test_trees_of_an_ensemble_differ_and_are_averaged() -> None:
@@ -312,13 +312,13 @@ def test_validation_documents_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     from xmtc.nn import level as levels
 
     seen: list[int] = []
-    real = levels.LevelLearner.quality
+    real = levels.LevelLearner.validation_ndcg
 
-    def quality(self: levels.LevelLearner, cores: Any) -> float | None:
+    def validation_ndcg(self: levels.LevelLearner, cores: Any) -> float | None:
         seen.append(len(self.valid.tokens))
         return real(self, cores)
 
-    monkeypatch.setattr(levels.LevelLearner, "quality", quality)
+    monkeypatch.setattr(levels.LevelLearner, "quality", validation_ndcg)
     corpus, valid = small_corpus(), small_corpus(40, seed=3)
     AttentionXml(**short()).fit(corpus, valid)
     AttentionXml(**short()).fit(corpus)

@@ -111,8 +111,8 @@ def test_arrays_hold_everything(kind: str, within: float) -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "int8"])
 @pytest.mark.parametrize("wrong", [{"labels": 5}, {"labels": 7}, {"hidden": 2}], ids=str)
-def test_rows_of_other_labels_or_another_width_do_not_fit(kind: str, wrong: dict[str, int]) -> None:
-    arrays, others = made().to_arrays(kind), made(**wrong).to_arrays(kind)
+def test_rows_of_other_labels_or_another_width_do_not_fit(kind: str, irrelevant: dict[str, int]) -> None:
+    arrays, others = made().to_arrays(kind), made(**irrelevant).to_arrays(kind)
     with pytest.raises(ValueError, match="rows"):
         load(made(), arrays | {name: array for name, array in others.items() if name.startswith("head.rows.")})
 
@@ -134,6 +134,6 @@ def test_arrays_that_do_not_fit(harm: str) -> None:
 
 def test_a_label_looks_at_words_not_at_padding() -> None:
     network = made()
-    looks = network.looks(IDS[1:], LENGTHS[1:], 4)
-    assert looks.tolist() == [1.0]
-    assert network.looks(IDS[:1], LENGTHS[:1], 4).sum().item() == pytest.approx(1)
+    attention_weights = network.attention_weights(IDS[1:], LENGTHS[1:], 4)
+    assert attention_weights.tolist() == [1.0]
+    assert network.attention_weights(IDS[:1], LENGTHS[:1], 4).sum().item() == pytest.approx(1)

@@ -81,17 +81,17 @@ def test_scores_are_added_to_trusted_log_odds() -> None:
 def test_what_it_is_asked() -> None:
     """The list of each document, and what other documents of the batch have and its list lacks."""
     rows = np.array([0, 1])
-    labels, odds, right, asked = learner(made()).questions(rows)
+    labels, odds, relevant, asked = learner(made()).questions(rows)
     for row in rows:
         listed = {int(label): float(odd) for label, odd in zip(LISTS.labels[row], LISTS.odds[row], strict=True)}
         listed.pop(-1, None)
         wanted = {*listed, 0, 4}  # also all labels of the batch
         expected = {label: (listed.get(label), float(TARGETS[[row]].toarray()[0, label])) for label in wanted}
         found = {}
-        for label, odd, is_right, is_asked in zip(labels[row], odds[row], right[row], asked[row], strict=True):
+        for label, odd, is_hit, is_asked in zip(labels[row], odds[row], relevant[row], asked[row], strict=True):
             if is_asked:
                 assert int(label) not in found, "asked twice"
-                found[int(label)] = (None if np.isnan(odd) else float(odd), float(is_right))
+                found[int(label)] = (None if np.isnan(odd) else float(odd), float(is_hit))
         assert found == expected
 
 
@@ -100,16 +100,16 @@ def test_loss_is_the_mean_over_what_is_asked() -> None:
     assert network.gain is not None
     torch.nn.init.constant_(network.gain, 0.6)
     one, rows = learner(network), np.array([0, 2])
-    labels, odds, right, asked = one.questions(rows)
+    labels, odds, relevant, asked = one.questions(rows)
     losses = []
     for row, document in enumerate(rows):
         ids, lengths = torch.tensor([TOKENS[document].tolist()]), torch.tensor([len(TOKENS[document])])
         scores = network(ids, lengths)[0].detach().numpy()
         assert network.unlisted is not None
-        for label, odd, is_right, is_asked in zip(labels[row], odds[row], right[row], asked[row], strict=True):
+        for label, odd, is_hit, is_asked in zip(labels[row], odds[row], relevant[row], asked[row], strict=True):
             if is_asked:
                 z = 0.6 * scores[label] + (float(network.unlisted.detach()) if np.isnan(odd) else float(odd))
-                losses.append(np.log1p(np.exp(-z)) if is_right else np.log1p(np.exp(z)))
+                losses.append(np.log1p(np.exp(-z)) if is_hit else np.log1p(np.exp(z)))
     loss = one.loss(rows, dropout_rng(0))
     assert float(loss.detach()) == pytest.approx(np.mean(losses), rel=1e-5)
     loss.backward()  # type: ignore[no-untyped-call]

@@ -38,9 +38,9 @@ def test_log_odds_are_honest() -> None:
     corpus = small_corpus(300)
     _, fair = Shortlister.fit("dismec", corpus, 0, NOTHING_KEPT)
     listed = fair.labels >= 0
-    right = [[label in corpus.labels_of(row) for label in labels] for row, labels in enumerate(fair.labels.tolist())]
+    relevant = [[label in corpus.labels_of(row) for label in labels] for row, labels in enumerate(fair.labels.tolist())]
     probabilities = 1 / (1 + np.exp(-fair.odds[listed]))
-    assert probabilities.mean() == pytest.approx(np.array(right)[listed].mean(), abs=0.02)
+    assert probabilities.mean() == pytest.approx(np.array(relevant)[listed].mean(), abs=0.02)
     assert (np.diff(fair.odds, axis=1)[listed[:, 1:]] <= 1e-6).all(), "the order of the lists is lost"
 
 

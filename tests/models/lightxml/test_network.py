@@ -59,16 +59,16 @@ def cases(draw: some.DrawFn) -> tuple[LabelTree, torch.Tensor, Csr, int]:
     parts = [part.tolist() for part in np.split(rng.permutation(labels), ends)]
     tree = LabelTree.of([[rng.permutation(clusters).tolist()], parts])
     documents = draw(some.integers(1, 4))
-    right = rng.random((documents, labels)) < draw(some.sampled_from([0.0, 0.2, 0.7]))
+    relevant = rng.random((documents, labels)) < draw(some.sampled_from([0.0, 0.2, 0.7]))
     logits = torch.from_numpy(rng.normal(size=(documents, clusters)).astype(np.float32))
-    return tree, logits, csr_array(right.astype(np.float32)), draw(some.integers(1, 6))
+    return tree, logits, csr_array(relevant.astype(np.float32)), draw(some.integers(1, 6))
 
 
 @given(cases())
 def test_candidates(case: tuple[LabelTree, torch.Tensor, Csr, int]) -> None:
     tree, logits, targets, beam_width = case
     above = tree.targets(targets)[0]
-    chosen, right, present = candidates_of(tree, logits, targets, above, beam_width)
+    chosen, relevant, present = candidates_of(tree, logits, targets, above, beam_width)
     for row in range(len(logits)):
         own = set(targets.indices[targets.indptr[row] : targets.indptr[row + 1]].tolist())
         chance_of = torch.sigmoid(logits[row]).numpy() + above.toarray()[row]
@@ -76,14 +76,14 @@ def test_candidates(case: tuple[LabelTree, torch.Tensor, Csr, int]) -> None:
         labels = [label for cluster in best for label in tree.children(1, int(cluster)).tolist()]
         found = chosen[row][present[row]].tolist()
         assert len(found) == len(labels) == len(set(found))
-        assert {label for label, is_right in zip(chosen[row], right[row], strict=True) if is_right} == own & set(found)
+        assert {label for label, is_hit in zip(chosen[row], relevant[row], strict=True) if is_hit} == own & set(found)
         missed = own - set(labels)
-        wrong = [label for label in labels if label not in own]
+        irrelevant = [label for label in labels if label not in own]
         assert len(own & set(found)) == min(len(own), len(labels))
         # The best clusters' wrong labels stay; the last ones gave way.
-        kept = wrong[: max(0, len(wrong) - len(missed))]
+        kept = irrelevant[: max(0, len(irrelevant) - len(missed))]
         assert [label for label in found if label not in own] == kept
-        assert not right[row][~present[row]].any()
+        assert not relevant[row][~present[row]].any()
 
 
 def test_scores_against_a_loop(folder: Path) -> None:
@@ -118,11 +118,11 @@ def test_loss(folder: Path, tree: LabelTree) -> None:
     expected = entropy(logits, above)
     if tree.depth == 2:
         targets = csr_array(LABELS[documents])
-        chosen, right, present = candidates_of(tree, logits, targets, csr_array(above.numpy()), 2)
+        chosen, relevant, present = candidates_of(tree, logits, targets, csr_array(above.numpy()), 2)
         terms = [
             entropy(
                 network.labels.weight[chosen[row, at]] @ network.bottleneck(vectors[row]),
-                torch.tensor(float(right[row, at])),
+                torch.tensor(float(relevant[row, at])),
             )
             for row in range(3) for at in np.flatnonzero(present[row])
         ]  # fmt: skip
@@ -181,9 +181,9 @@ def test_it_learns(folder: Path, tree: LabelTree) -> None:
     )
     train(made, settings, 0, Checkpoints(None, {}), "toy")
     with torch_threads() as cores:
-        quality = made.quality(cores)
-    assert quality is not None
-    assert quality > 0.95
+        validation_ndcg = made.validation_ndcg(cores)
+    assert validation_ndcg is not None
+    assert validation_ndcg > 0.95
 
 
 def test_new_networks(folder: Path) -> None:
@@ -196,4 +196,4 @@ def test_new_networks(folder: Path) -> None:
     made = learner(folder, CLUSTERS)
     made.valid = LabelledTexts(made.valid.texts, csr_array(np.zeros_like(LABELS)))
     with torch_threads() as cores:
-        assert made.quality(cores) is None
+        assert made.validation_ndcg(cores) is None

@@ -54,7 +54,7 @@ def as_features(corpus: Corpus, dense: bool = False) -> Corpus:
     return Corpus(corpus.targets, corpus.labels, features=csr_array(matrix))
 
 
-def right(model: RankAe, corpus: Corpus) -> float:
+def relevant(model: RankAe, corpus: Corpus) -> float:
     top = model.predict(corpus, k=2).ids
     return float(np.mean([set(row) == set(corpus.labels_of(at)) for at, row in enumerate(top.tolist())]))
 
@@ -72,14 +72,14 @@ def test_every_variant_learns(changes: dict[str, Any]) -> None:
     corpus = weather(120)
     training = {**LONGER["training"], **changes.get("training", {})}
     model = RankAe(**settings(**{**changes, "training": training})).fit(corpus[:90])
-    assert right(model, corpus[90:]) > 0.9
+    assert relevant(model, corpus[90:]) > 0.9
 
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_features(dense: bool) -> None:
     corpus = as_features(weather(120), dense)
     model = RankAe(**settings(**LONGER)).fit(corpus[:90])
-    assert right(model, corpus[90:]) > 0.9
+    assert relevant(model, corpus[90:]) > 0.9
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_word_vectors_that_do_not_fit(tmp_path: Path) -> None:
         ({"latent": 0}, "latent=0"), ({"ratio": 0}, "ratio=0"), ({"negative_samples": 0}, "negative_samples=0"),
     ],
 )  # fmt: skip
-def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_named(irrelevant: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        RankAe(**wrong)
+        RankAe(**irrelevant)
 
 
 def test_a_margin_of_zero_is_for_pure_noise_in_bounded_scores() -> None:
@@ -234,7 +234,7 @@ def test_many_labels_are_learned_by_candidates(monkeypatch: pytest.MonkeyPatch) 
     learned = [count for count in asked if count is not None]
     assert learned
     assert max(learned) <= 4
-    assert right(model, corpus) > 0.9
+    assert relevant(model, corpus) > 0.9
 
 
 def test_explanation_shows_word_and_channel_attention() -> None:
@@ -258,20 +258,20 @@ def test_features_are_not_explained() -> None:
 
 @pytest.mark.parametrize("killed_at", [9, 22], ids=["first training", "refit"])
 def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int) -> None:
-    from xmtc.nn.trainer import Task
+    from xmtc.nn.trainer import Trainer
 
     corpus, config = weather(100), settings(dropout=0.3, denoise=0.3, training={"epochs": 4, "evaluate_every": 5})
     whole = RankAe(**config).fit(corpus).predict(corpus, k=2)
-    step, taken = Task._step, []
+    step, taken = Trainer._step, []
 
-    def killed(task: Task, loss: float) -> None:
+    def killed(task: Trainer, loss: float) -> None:
         taken.append(1)
         if len(taken) == killed_at:
             raise MemoryError
         step(task, loss)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Task, "_step", killed)
+        patch.setattr(Trainer, "_step", killed)
         with pytest.raises(MemoryError):
             RankAe(**config).fit(corpus, checkpoints=tmp_path / "pieces")
     resumed = RankAe(**config).fit(corpus, checkpoints=tmp_path / "pieces").predict(corpus, k=2)

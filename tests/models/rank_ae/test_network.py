@@ -148,9 +148,9 @@ def test_candidates_that_are_all_labels_give_the_same_loss_and_gradients() -> No
 
 def test_candidates_hold_the_right_labels_of_the_batch() -> None:
     made = learner(sparse=True, negative_samples=1)
-    right = take_rows(made.train.targets, np.array([0, 1]))
+    relevant = take_rows(made.train.targets, np.array([0, 1]))
     for seed in range(9):
-        chosen, columns = made.candidates(right, dropout_rng(seed))
+        chosen, columns = made.candidates(relevant, dropout_rng(seed))
         assert chosen is not None
         assert 3 <= len(chosen) <= 4
         assert chosen[columns].tolist() == [0, 2, 1]
@@ -178,6 +178,6 @@ def test_scores_begin_with_how_frequent_labels_are() -> None:
 
 def test_quality_is_none_without_labels() -> None:
     made = learner()
-    assert 0 <= (made.quality(Cores(None, 1)) or -1) <= 1
+    assert 0 <= (made.validation_ndcg(Cores(None, 1)) or -1) <= 1
     made.valid = Examples(made.train.features, label_matrix([], np.zeros(5, np.int64), 5))
-    assert made.quality(Cores(None, 1)) is None
+    assert made.validation_ndcg(Cores(None, 1)) is None

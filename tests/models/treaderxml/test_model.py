@@ -178,10 +178,10 @@ def test_votes_to_learn_from_are_as_right_as_those_for_new_texts() -> None:
     assert plain.votes is not None
     assert fair is not None
     own = np.array([model.labels_.name(int(label)).startswith("own") for label in model.seen_])  # type: ignore[union-attr]
-    before, after, right = plain.votes.toarray(), fair.toarray(), targets.toarray() > 0
+    before, after, relevant = plain.votes.toarray(), fair.toarray(), targets.toarray() > 0
     assert (before[:, own] > 0).any()
     assert not (after[:, own] > 0).any(), "its only document cannot vote for it"
-    np.testing.assert_allclose(after[right], before[right], rtol=1e-5)
+    np.testing.assert_allclose(after[relevant], before[relevant], rtol=1e-5)
     assert (after <= before + 1e-6).all()
     assert 0.5 * before[:, ~own].sum() < after[:, ~own].sum()
     assert knowledge.with_fair_votes(plain, None, seed=0) is plain
@@ -247,9 +247,9 @@ def test_the_teacher_cannot_tell_a_training_document_its_own_labels() -> None:
     assert told.knowledge is not None
     own = honest.knowledge_.inputs(corpus, told.tokens, honest.knowledge_.nearest(corpus))
     assert own.knowledge is not None
-    right = corpus.targets.toarray() > 0
-    assert told.knowledge.toarray()[:, :6][right].all(), "this is what a leak would look like"
-    assert own.knowledge.toarray()[:, :6][right].mean() < 0.5
+    relevant = corpus.targets.toarray() > 0
+    assert told.knowledge.toarray()[:, :6][relevant].all(), "this is what a leak would look like"
+    assert own.knowledge.toarray()[:, :6][relevant].mean() < 0.5
     assert share_right(honest, corpus) < 0.6
 
 
@@ -430,9 +430,9 @@ def test_search_comes_before_the_words_learn_labels(monkeypatch: pytest.MonkeyPa
 def test_impossible_settings() -> None:
     with pytest.raises(ConfigError, match="heads=17 for word vectors of 16 numbers"):
         TReaderXml(**short(heads=17)).fit(small_corpus())
-    for wrong in ({"reading": "mmhsa"}, {"branches": "none"}, {"neighbours": 0}, {"search": {"vectors": "bert"}}):
-        with pytest.raises(ConfigError, match=next(iter(wrong))):
-            TReaderXml(**wrong)
+    for irrelevant in ({"reading": "mmhsa"}, {"branches": "none"}, {"neighbours": 0}, {"search": {"vectors": "bert"}}):
+        with pytest.raises(ConfigError, match=next(iter(irrelevant))):
+            TReaderXml(**irrelevant)
 
 
 def test_refuses_what_cannot_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -296,11 +296,11 @@ def test_looks_are_the_attention_that_raises_a_label(branches: str) -> None:
     network = some_network(branches=branches)
     teacher_batch = TeacherBatch(LESSON.words, LESSON.weights[:1]) if branches != "text" else None
     for label in range(LABELS):
-        teacher, text = network.looks(IDS[:1, :4], LENGTHS[:1], teacher_batch, label)
+        teacher, text = network.attention_weights(IDS[:1, :4], LENGTHS[:1], teacher_batch, label)
         assert len(teacher) == (3 if branches != "text" else 0)
         assert len(text) == (4 if branches != "teacher" else 0)
         assert teacher.sum() + text.sum() == pytest.approx(1, abs=1e-5)
         assert min(*teacher, *text) >= 0
     if branches != "teacher":
-        each = [network.looks(IDS[:1, :4], LENGTHS[:1], teacher_batch, label)[1] for label in range(LABELS)]
+        each = [network.attention_weights(IDS[:1, :4], LENGTHS[:1], teacher_batch, label)[1] for label in range(LABELS)]
         assert not np.allclose(each[0], each[1]), "labels look in different ways"

@@ -65,10 +65,10 @@ def options(kind: str, beam_width: int = 1) -> Candidates:
 
 
 def test_labels_that_nobody_voted_for() -> None:
-    inputs, right = some_pupils(), matrix(SETS, LABELS)
+    inputs, relevant = some_pupils(), matrix(SETS, LABELS)
     unvoted = [label in SETS[row] for row in range(DOCUMENTS) for label in {*range(LABELS)} - VOTED[row]]
-    assert inputs.right_without_votes(right) == (sum(unvoted) + 1) / (len(unvoted) + 2)
-    assert TReaderInputs(inputs.tokens).right_without_votes(right) == 0
+    assert inputs.right_without_votes(relevant) == (sum(unvoted) + 1) / (len(unvoted) + 2)
+    assert TReaderInputs(inputs.tokens).right_without_votes(relevant) == 0
 
 
 def test_a_lesson_has_the_labels_of_the_batch_only() -> None:
@@ -103,8 +103,8 @@ def test_candidates(kind: str, training: bool) -> None:
     scorer, inputs = some_reader(options(kind)), some_pupils()
     documents = np.array([3, 2, 0, 4])
     hidden = scorer.hidden(inputs, documents)
-    right = matrix([SETS[at] for at in documents], LABELS) if training else None
-    labels, own, scores = scorer.chosen(inputs, documents, hidden, right)
+    relevant = matrix([SETS[at] for at in documents], LABELS) if training else None
+    labels, own, scores = scorer.chosen(inputs, documents, hidden, relevant)
     best = None if scores is None else scores.argmax(1).tolist()
     members = [set(CLUSTERS.indices[slice(*CLUSTERS.indptr[at : at + 2])].tolist()) for at in range(3)]
     for row, document in enumerate(documents.tolist()):
@@ -146,14 +146,14 @@ def test_loss_over_candidates(kind: str) -> None:
     learner = TReaderLearner(scorer, inputs, targets, inputs, targets)
     documents = np.array([4, 0, 2])
     hidden = scorer.hidden(inputs, documents)
-    right = targets[documents]
-    labels, _, of_clusters = scorer.chosen(inputs, documents, hidden, right)
+    relevant = targets[documents]
+    labels, _, of_clusters = scorer.chosen(inputs, documents, hidden, relevant)
     votes = torch.from_numpy(inputs.votes.toarray()[documents])  # type: ignore[union-attr]
     scores = scorer.network.scores(hidden, votes)[:, labels]
-    wanted = torch.from_numpy(right.toarray()[:, labels])
+    wanted = torch.from_numpy(relevant.toarray()[:, labels])
     expected = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="sum")
     if of_clusters is not None:
-        above = torch.from_numpy(((right @ CLUSTERS.T).toarray() > 0).astype(np.float32))
+        above = torch.from_numpy(((relevant @ CLUSTERS.T).toarray() > 0).astype(np.float32))
         expected = expected + functional.binary_cross_entropy_with_logits(of_clusters, above, reduction="sum")
     torch.testing.assert_close(learner.loss(documents, dropout_rng(0)), expected / scores.numel())
     learner.loss(documents, dropout_rng(0)).backward()  # type: ignore[no-untyped-call]
@@ -182,11 +182,11 @@ def test_best_labels(kind: str) -> None:
 
 def test_quality() -> None:
     scorer, inputs, targets = some_reader(), some_pupils(), matrix(SETS, LABELS)
-    found = TReaderLearner(scorer, inputs, targets, inputs, targets).quality(HERE)
+    found = TReaderLearner(scorer, inputs, targets, inputs, targets).validation_ndcg(HERE)
     assert found is not None
     assert 0 < found < 1
     nobody = matrix([set()] * DOCUMENTS, LABELS)
-    assert TReaderLearner(scorer, inputs, targets, inputs, nobody).quality(HERE) is None
+    assert TReaderLearner(scorer, inputs, targets, inputs, nobody).validation_ndcg(HERE) is None
 
 
 @given(hnp.arrays(np.float32, (3, 6), elements=st.integers(0, 2).map(np.float32)), st.sets(st.integers(0, 5)))

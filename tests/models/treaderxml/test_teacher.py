@@ -132,9 +132,9 @@ def test_stored_arrays_are_checked() -> None:
     again = Teacher.from_arrays(arrays, LABELS, 9)
     np.testing.assert_array_equal(again.parents.toarray(), teacher.parents.toarray())
     words = arrays["words"]
-    for wrong in (
+    for irrelevant in (
         {"words": words[:-1]}, {"words": words.astype(float)}, {"words": words + 9}, {"words": words - 2},
         {"words": words[:, :0]}, {"indices": arrays["indices"] + 6}, {"indptr": arrays["indptr"][1:]},
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"descriptions|column|arrays"):
-            Teacher.from_arrays({**arrays, **wrong}, LABELS, 9)
+            Teacher.from_arrays({**arrays, **irrelevant}, LABELS, 9)

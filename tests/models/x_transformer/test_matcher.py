@@ -80,13 +80,13 @@ def test_a_new_matcher_says_no_and_an_only_cluster_is_right(loaded: Pretrained) 
 
 def test_squared_hinge_against_a_loop() -> None:
     rng = np.random.default_rng(3)
-    scores, right = rng.normal(scale=2, size=(5, 7)), rng.random((5, 7)) < 0.3
+    scores, relevant = rng.normal(scale=2, size=(5, 7)), rng.random((5, 7)) < 0.3
     expected = 0.0
     for row in range(5):
         for at in range(7):
-            side = 1 if right[row, at] else -1
+            side = 1 if relevant[row, at] else -1
             expected += max(0.0, 1 - side * scores[row, at]) ** 2 / 35
-    found = squared_hinge(torch.from_numpy(scores), torch.from_numpy(right.astype(float)))
+    found = squared_hinge(torch.from_numpy(scores), torch.from_numpy(relevant.astype(float)))
     assert float(found) == pytest.approx(expected)
 
 
@@ -101,16 +101,16 @@ def test_loss_and_quality(loaded: Pretrained) -> None:
     torch.testing.assert_close(learner.loss(some, dropout_rng(1)), expected)
     nothing = LabelledTexts(texts, csr_array(np.zeros_like(targets)))
     with torch_threads() as cores:
-        quality = learner.quality(cores)
-        assert MatcherLearner(network, documents, nothing).quality(cores) is None
+        validation_ndcg = learner.validation_ndcg(cores)
+        assert MatcherLearner(network, documents, nothing).validation_ndcg(cores) is None
         vectors = network.encoder.vectors(texts, cores)
     ranks = np.argsort(np.argsort(-network.scores(vectors), axis=1), axis=1)
     gains = 1 / np.log2(np.arange(3) + 2)
     each = [
-        sum(gains[ranks[row, at]] for at in np.flatnonzero(right)) / gains[: int(right.sum())].sum()
-        for row, right in enumerate(targets) if right.any()
+        sum(gains[ranks[row, at]] for at in np.flatnonzero(relevant)) / gains[: int(relevant.sum())].sum()
+        for row, relevant in enumerate(targets) if relevant.any()
     ]  # fmt: skip
-    assert quality == pytest.approx(np.mean(each))
+    assert validation_ndcg == pytest.approx(np.mean(each))
 
 
 @pytest.mark.parametrize("frozen", [0, 1])

@@ -183,14 +183,16 @@ class AplcXlNet(Model):
             encoder, clusters, hidden=config.hidden, decay=config.decay, dropout=config.dropout, seed=seed
         )
         most = config.training.valid_documents
-        learned, checked = train_valid_split(corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed)
+        train_set, valid_set = train_valid_split(
+            corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed
+        )
         with torch_threads() as cores:
 
             def read(part: Documents) -> LabelledTexts:
                 texts = encoder.texts(part.tokens, cores, in_file=config.training.processes > 1)
                 return LabelledTexts(texts, part.targets[:, self.seen_])
 
-            learner = AplcLearner(self.network_, read(learned), read(checked))
+            learner = AplcLearner(self.network_, read(train_set), read(valid_set))
         if config.training.head_epochs:
             self._train_head(learner, checkpoints)
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)

@@ -22,8 +22,8 @@ from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
 
 SMALLEST = 1e-6
-READ_TOGETHER = 8192  # documents whose hidden states are kept until their labels are sought
-SCORED_TOGETHER = 256  # documents that share the reading of the labels' weights
+READ_BATCH = 8192  # documents whose hidden states are kept until their labels are sought
+SCORE_BATCH = 256  # documents that share the reading of the labels' weights
 Found = tuple[NDArray[np.int32], NDArray[np.float32]]  # labels and probabilities, each (documents, k)
 
 
@@ -86,7 +86,7 @@ class AplcLearner:
         loss: Tensor = self.network.output(hidden, take_rows(self.train.targets, documents))
         return loss
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         """nDCG@5 of the labels found for the validation documents."""
         if not self.valid.targets.nnz:
             return None
@@ -107,7 +107,7 @@ class HeadLearner:
         loss: Tensor = self.whole.output(hidden, take_rows(self.train.targets, documents))
         return loss
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         """nDCG@5 of the labels found for the validation documents."""
         if not self.valid.targets.nnz:
             return None
@@ -131,7 +131,7 @@ def best_labels(network: AplcNetwork, texts: EncoderTexts, k: int, cores: Cores,
     with progress(what, len(batches)) as bar:
         first = 0
         while first < len(batches):
-            last = max(first + 1, int(ends.searchsorted(ends[first] + READ_TOGETHER, "right")) - 1)
+            last = max(first + 1, int(ends.searchsorted(ends[first] + READ_BATCH, "right")) - 1)
             states = []
             for hidden in cores.map(read, batches[first:last]):
                 states.append(hidden)
@@ -148,6 +148,6 @@ def labels_of(output: AdaptiveClusters, hidden: Tensor, k: int, cores: Cores) ->
     An encoder reads few documents at once, but here many share the reading of the labels' weights: these may be a
     hundred times as many numbers as the documents have.
     """
-    parts = hidden.tensor_split(max(cores.count, -(-len(hidden) // SCORED_TOGETHER)))
+    parts = hidden.tensor_split(max(cores.count, -(-len(hidden) // SCORE_BATCH)))
     found = list(cores.map(lambda part: output.top_k(part, k), parts))
     return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])

@@ -17,7 +17,7 @@ from xmtc.models.attentionxml.quantized import QuantizedStates
 from xmtc.nn.layers import init_output_bias, padding_mask
 from xmtc.nn.packing import PackedRows
 
-MOST_SCORES = 6_000_000  # documents x tokens x labels at once
+MAX_SCORES = 6_000_000  # documents x tokens x labels at once
 
 
 class LabelAttention(nn.Module):
@@ -75,7 +75,7 @@ class LabelAttention(nn.Module):
         )
         projected = times(self.first.weight)  # (documents, tokens, first layer)
         labels = self.rows.num_embeddings if candidates is None else candidates.shape[1]
-        size = max(1, MOST_SCORES // (hidden.shape[0] * hidden.shape[1]))
+        size = max(1, MAX_SCORES // (hidden.shape[0] * hidden.shape[1]))
         if labels <= size:
             return self._scores(hidden, times, projected, blocked, candidates, 0, labels)
         parts = []
@@ -87,7 +87,7 @@ class LabelAttention(nn.Module):
                 parts.append(self._scores(*chunk))
         return torch.cat(parts, 1)
 
-    def looks(self, hidden: Tensor, lengths: Tensor, label: int) -> Tensor:
+    def attention_weights(self, hidden: Tensor, lengths: Tensor, label: int) -> Tensor:
         """How much a label looks at each word of one document, (tokens,), adding up to 1."""
         row: Tensor = self.rows(torch.tensor([label]))[0]
         return (hidden[0, : int(lengths[0])] @ row).softmax(0)
@@ -123,11 +123,11 @@ class _Attended(torch.autograd.Function):
     def forward(ctx: Any, found: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """(means, logarithms of sums)."""
         top = found.amax(1, keepdim=True)
-        looks = (found - top).exp_()
-        total = looks.sum(1, keepdim=True)
-        looks.div_(total)
-        mean = torch.matmul(looks.transpose(1, 2), values)
-        ctx.save_for_backward(looks, values, mean)
+        attention_weights = (found - top).exp_()
+        total = attention_weights.sum(1, keepdim=True)
+        attention_weights.div_(total)
+        mean = torch.matmul(attention_weights.transpose(1, 2), values)
+        ctx.save_for_backward(attention_weights, values, mean)
         return mean, (top + total.log()).squeeze(1)
 
     @staticmethod
@@ -135,10 +135,10 @@ class _Attended(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of what was found and of the values."""
         of_mean, of_sum = gradients
-        looks, values, mean = ctx.saved_tensors
+        attention_weights, values, mean = ctx.saved_tensors
         of_found = torch.matmul(values, of_mean.transpose(1, 2))  # (documents, tokens, labels)
-        of_found.add_((of_sum - (mean * of_mean).sum(-1))[:, None]).mul_(looks)
-        return of_found, torch.matmul(looks, of_mean)
+        of_found.add_((of_sum - (mean * of_mean).sum(-1))[:, None]).mul_(attention_weights)
+        return of_found, torch.matmul(attention_weights, of_mean)
 
 
 def _rows_of(table: nn.Embedding | PackedRows, candidates: Tensor | None, start: int, end: int) -> Tensor:

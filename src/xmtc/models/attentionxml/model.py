@@ -6,14 +6,14 @@ Extreme Multi-Label Text Classification", NeurIPS 2019.
 What it does: word vectors go through a BiLSTM; each label weighs the words in its own way, and layers that all labels
 share turn the weighted mean into its score. With many labels a tree is put above them (balanced 2-means, a few wide
 levels) and each level has a network of its own, trained on the children of the nodes that the level above finds, the
-right ones always among them; a label's probability is the product down its path. Weights are averaged over the last
+relevant ones always among them; a label's probability is the product down its path. Weights are averaged over the last
 epochs (SWA); several trees (or seeds, without a tree) can be averaged.
 
 With a `shortlist` a linear model finds the labels, and the last network learns what is to be added to their log-odds:
 where most labels have a handful of documents, words count that no network has seen often enough.
 
 Where it differs: the first shared layer is applied before the weighted mean (the same function, cheaper); words without
-a given vector can get one that is learned on the documents; an output bias that fits the share of right labels; each
+a given vector can get one that is learned on the documents; an output bias that fits the share of relevant labels; each
 label has output weights of its own beside the shared ones (it learns in fewer epochs; `own_outputs=false` is the
 paper's); a label's score also says how well its row fits the words, and it begins with its parent's rows (a mean of
 states does not tell how well, and some seeds never learn it from there; `logsumexp_score=false` is the paper's); the
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from xmtc.nn.datasets import Documents
 
 LIST_LENGTH = 100  # of each tree's list before trees are averaged
-PREDICTED_TOGETHER, TOKENS_TOGETHER = 64, 8192  # documents, and their words with padding
+PREDICT_BATCH, MAX_BATCH_TOKENS = 64, 8192  # documents, and their words with padding
 FIRST_LEVEL = 2048  # nodes, at the most, that every document is compared with
 FLAT_WORTH = 4.0  # attention over all labels may cost this many times the BiLSTM before a tree is better
 CANDIDATE_LABELS, FEWEST_PARENTS = 512, 15
@@ -193,17 +193,17 @@ class AttentionXml(Model):
 
         config, shape = self.config, self._shape(corpus)
         print(f"attentionxml: {shape.reason}", file=sys.stderr)
-        self.tokenizer_, table, learned, checked = prepare_word_datasets(
+        self.tokenizer_, table, train_set, valid_set = prepare_word_datasets(
             corpus, valid, config.words, config.training, config.seed
         )
         self.members_, self.beam_width_ = [], shape.beam_width
         self.seen_ = np.flatnonzero(corpus.label_counts)
-        learned, checked = (Documents(part.tokens, part.targets[:, self.seen_]) for part in (learned, checked))
+        train_set, valid_set = (Documents(part.tokens, part.targets[:, self.seen_]) for part in (train_set, valid_set))
         self.lister_, lists = None, None
         if config.shortlist:
             self.lister_, lists = self._shortlists(config.shortlist, corpus, valid, checkpoints)
         for at, tree in enumerate(self._label_trees(corpus, shape)):
-            networks = self._train_tree(tree, table, learned, checked, shape.beam_width, at, checkpoints, lists)
+            networks = self._train_tree(tree, table, train_set, valid_set, shape.beam_width, at, checkpoints, lists)
             if lists is not None:  # the networks above have done their work
                 tree, networks = self._flat_tree(), networks[-1:]
             self.members_.append(Member(tree, networks))
@@ -219,8 +219,8 @@ class AttentionXml(Model):
 
         rows, held_out = validation_rows(len(corpus), valid, self.config.training.valid_documents, self.config.seed)
         lister, fair = Shortlister.fit(name, corpus[rows], self.config.seed, checkpoints)
-        checked = lister.lists((corpus if valid is None else valid)[held_out])
-        return lister, (self._known(fair), self._known(checked))
+        valid_set = lister.lists((corpus if valid is None else valid)[held_out])
+        return lister, (self._known(fair), self._known(valid_set))
 
     def _known(self, listed: Listed) -> Listed:
         """The same with the places of labels among those that have documents."""
@@ -333,7 +333,7 @@ class AttentionXml(Model):
         labels = self._fitted()
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
         length = min(max(k, LIST_LENGTH), len(self.seen_))
-        batches = by_tokens(tokens.lengths, TOKENS_TOGETHER, PREDICTED_TOGETHER)
+        batches = by_tokens(tokens.lengths, MAX_BATCH_TOKENS, PREDICT_BATCH)
         beam_width = self.beam_width_
         lists = []
         with torch_threads(len(batches)) as cores:
@@ -364,7 +364,7 @@ class AttentionXml(Model):
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
         listed = self._known(lister.lists(corpus))
         lists = []
-        with torch_threads(-(-len(corpus) // PREDICTED_TOGETHER)) as cores:
+        with torch_threads(-(-len(corpus) // PREDICT_BATCH)) as cores:
             for member in self.members_:
                 places, probabilities = corrected(member.networks[-1], tokens, listed, cores)
                 ids = np.where(places < 0, -1, self.seen_[places]).astype(np.int32)
@@ -387,7 +387,7 @@ class AttentionXml(Model):
         tokens = self.tokenizer_.encode(query.texts, self.config.words.max_tokens)
         with torch.inference_mode():
             ids, lengths = padded(tokens, np.zeros(1, np.int64))
-            each = [member.networks[-1].looks(ids, lengths, place) for member in self.members_]
+            each = [member.networks[-1].attention_weights(ids, lengths, place) for member in self.members_]
         shares = np.nan_to_num(np.mean([np.asarray(part) for part in each], axis=0))
         spans = [
             (start, end, float(share)) for (start, end), share in zip(self.tokenizer_.spans(text), shares, strict=False)

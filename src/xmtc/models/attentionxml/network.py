@@ -96,12 +96,12 @@ class AttentionXmlNetwork(nn.Module):
         assert self.shortcut is not None
         return torch.tanh(self.shortcut(vectors))
 
-    def looks(self, ids: Tensor, lengths: Tensor, label: int) -> Tensor:
+    def attention_weights(self, ids: Tensor, lengths: Tensor, label: int) -> Tensor:
         """How much a label looks at each word of one document, (tokens,), adding up to 1.
 
         Without attention, each hidden unit looks at the word where it is largest.
         """
-        return self.head.looks(self.hidden(ids, lengths), lengths, label)
+        return self.head.attention_weights(self.hidden(ids, lengths), lengths, label)
 
     def init_from_parent(self, above: AttentionXmlNetwork, parents: Ints | None = None) -> None:
         """Take over all weights of the network of the level above, but for those that belong to single labels.

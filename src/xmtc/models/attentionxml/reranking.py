@@ -12,7 +12,7 @@ from xmtc.corpus.corpus import take_rows
 from xmtc.models.attentionxml.network import AttentionXmlNetwork
 from xmtc.nn.batching import Ints, by_length, padded
 from xmtc.nn.datasets import Documents
-from xmtc.nn.level import TOGETHER
+from xmtc.nn.level import PREDICT_BATCH
 from xmtc.nn.metrics import EVAL_K, is_relevant, ndcg
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
@@ -41,7 +41,7 @@ def corrected(
         best, sure = np.take_along_axis(labels, order, 1), np.take_along_axis(sound, order, 1)
         return best, np.where(best < 0, np.float32(0), sure)
 
-    batches = by_length(tokens.lengths, TOGETHER)
+    batches = by_length(tokens.lengths, PREDICT_BATCH)
     with progress(what, len(batches)) as bar:
         for documents, found in zip(batches, cores.map(work, batches), strict=True):
             ids[documents], probabilities[documents] = found
@@ -80,22 +80,22 @@ class CorrectionLearner:
 
     def questions(self, documents: Ints) -> tuple[Ints, NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
         """(labels, their log-odds or NaN, whether they are right, whether they are asked), each (documents, labels)."""
-        right = take_rows(self.train.targets, documents)
+        relevant = take_rows(self.train.targets, documents)
         listed, odds = self.listed.labels[documents], self.listed.odds[documents]
-        further = np.broadcast_to(np.unique(right.indices), (len(documents), len(np.unique(right.indices))))
+        further = np.broadcast_to(np.unique(relevant.indices), (len(documents), len(np.unique(relevant.indices))))
         new = ~(listed[:, :, None] == further[:, None]).any(1)
         labels = np.concatenate([np.maximum(listed, 0), further], 1).astype(np.int64)
         given = np.concatenate([odds, np.full(further.shape, np.nan, np.float32)], 1)
-        return labels, given, is_relevant(right, labels).astype(np.float32), np.concatenate([listed >= 0, new], 1)
+        return labels, given, is_relevant(relevant, labels).astype(np.float32), np.concatenate([listed >= 0, new], 1)
 
     def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """Binary cross-entropy, the mean over all that is asked."""
-        labels, odds, right, asked = map(torch.from_numpy, self.questions(documents))
+        labels, odds, relevant, asked = map(torch.from_numpy, self.questions(documents))
         scores = self.network.corrected(*padded(self.train.tokens, documents), labels, odds, rng)
-        each = functional.binary_cross_entropy_with_logits(scores, right, reduction="none")
+        each = functional.binary_cross_entropy_with_logits(scores, relevant, reduction="none")
         return (each * asked).sum() / asked.sum().clamp(min=1)
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         """nDCG@5 of the labels found for the validation documents."""
         if not self.valid.targets.nnz:
             return None

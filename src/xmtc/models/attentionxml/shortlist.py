@@ -58,11 +58,11 @@ class Shortlister:
                 found = make(name, seed=seed).fit(others, None, pieces).predict(corpus[own], length)
                 ids[own], scores[own] = found.ids, found.scores
         indptr, indices = corpus.targets.indptr.astype(np.int64), corpus.targets.indices.astype(np.int32)
-        listed, right = ids >= 0, find_hits(ids, indptr, indices)
+        listed, relevant = ids >= 0, find_hits(ids, indptr, indices)
         of_chances = model_class(name).capabilities.score is not ScoreKind.RANKING
         curve = Platt(1.0, 0.0, of_chances)
         if listed.any():
-            curve = Platt.fit_sigmoid(scores[listed], right[listed], of_probabilities=of_chances)
+            curve = Platt.fit_sigmoid(scores[listed], relevant[listed], of_probabilities=of_chances)
         model = make(name, seed=seed).fit(corpus, None, _inside(checkpoints, "lister"))
         return cls(model, curve), Listed(ids, _odds(curve, scores))
 

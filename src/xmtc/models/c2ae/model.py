@@ -6,8 +6,8 @@ AutoEncoder).
 What it does: F_x takes a document's features into a latent space (hidden, hidden, latent), F_e takes its labels there
 (hidden, latent), and F_d takes a point of that space to scores of all labels. Both shall take a document to the same
 point, with latent dimensions that are uncorrelated (deep canonical correlation analysis, `lagrange`); and F_d(F_e)
-shall put right labels above wrong ones: exp(score of the wrong one - score of the right one), the mean over all pairs,
-times `alpha`. New documents are tagged by F_d(F_x).
+shall put relevant labels above irrelevant ones: exp(score of the irrelevant one - score of the relevant one), the mean
+over all pairs, times `alpha`. New documents are tagged by F_d(F_x).
 
 Where it differs: all terms are means over documents (and, with the same ratio between them as in the paper, over latent
 dimensions), and label vectors have length 1, so that the same weights suit batches of any size; Adam and the best
@@ -113,9 +113,9 @@ class C2ae(Model):
         config = self.config
         self.vectors_ = DocumentVectors(config.tfidf)
         most = config.training.valid_documents
-        everything, rows, checked = examples_of(corpus, valid, self.vectors_, most, config.seed)
+        everything, rows, valid_set = examples_of(corpus, valid, self.vectors_, most, config.seed)
         self.network_ = self._network(len(corpus.labels), derived_seed(config.seed, 0))
-        learner = CoupledLearner(self.network_, everything.take(rows), checked, config.alpha, config.lagrange)
+        learner = CoupledLearner(self.network_, everything.take(rows), valid_set, config.alpha, config.lagrange)
         train(learner, config.training.at(0), derived_seed(config.seed, 1), checkpoints, WEIGHTS)
 
     def _network(self, labels: int, seed: int) -> CoupledAutoencoder:

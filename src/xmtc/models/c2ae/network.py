@@ -19,7 +19,7 @@ from xmtc.nn.dropout import dropout
 from xmtc.nn.metrics import EVAL_K, ndcg
 from xmtc.nn.parallel import Cores
 
-TOGETHER = 256  # documents that go through the network at a time in prediction
+PREDICT_BATCH = 256  # documents that go through the network at a time in prediction
 
 
 class Bag(nn.Module):
@@ -87,8 +87,8 @@ class CoupledAutoencoder(nn.Module):
             bias = self.output.bias.numpy()[:, None]
             weights = np.concatenate([self.output.weight.numpy(), bias], axis=1)  # (labels, hidden + 1)
             parts = [(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32))]
-            for start in range(0, rows.shape[0], TOGETHER):
-                hidden = self.decoded(self.of_features(take_rows(rows, slice(start, start + TOGETHER)))).numpy()
+            for start in range(0, rows.shape[0], PREDICT_BATCH):
+                hidden = self.decoded(self.of_features(take_rows(rows, slice(start, start + PREDICT_BATCH)))).numpy()
                 ones = np.ones((len(hidden), 1), np.float32)
                 parts.append(best_labels(np.concatenate([hidden, ones], axis=1), weights, k)[:2])
         return np.concatenate([ids for ids, _ in parts]), np.concatenate([scores for _, scores in parts])
@@ -113,19 +113,19 @@ def _correlation(latent: Tensor) -> Tensor:
     return (gram.square().sum() - 2 * latent.square().sum() / count + size) / size
 
 
-def pair_loss(scores: Tensor, right: Tensor) -> Tensor:
-    """The mean over documents of exp(wrong label's score - right one's), itself the mean over all such pairs.
+def pair_loss(scores: Tensor, relevant: Tensor) -> Tensor:
+    """The mean over documents of exp(irrelevant label's score - relevant one's), itself the mean over all such pairs.
 
-    The sum over pairs is a product of two sums. Documents without right or without wrong labels count as 0.
+    The sum over pairs is a product of two sums. Documents without right or without irrelevant labels count as 0.
 
     >>> round(pair_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[True, False]])).item(), 4)
     0.3679
     """
-    counts = right.sum(1)
-    both = (counts > 0) & (counts < right.shape[1])
-    scores, right, counts = scores[both], right[both], counts[both]
-    ours = torch.logsumexp((-scores).masked_fill(~right, -torch.inf), 1) - counts.log()
-    others = torch.logsumexp(scores.masked_fill(right, -torch.inf), 1) - (right.shape[1] - counts).log()
+    counts = relevant.sum(1)
+    both = (counts > 0) & (counts < relevant.shape[1])
+    scores, relevant, counts = scores[both], relevant[both], counts[both]
+    ours = torch.logsumexp((-scores).masked_fill(~relevant, -torch.inf), 1) - counts.log()
+    others = torch.logsumexp(scores.masked_fill(relevant, -torch.inf), 1) - (relevant.shape[1] - counts).log()
     return (ours + others).exp().sum() / len(both)
 
 
@@ -140,11 +140,11 @@ class CoupledLearner:
         self.lengths: Ints = np.diff(train.features.indptr).astype(np.int64)
 
     def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
-        """How far both latents are apart, and how far wrong labels stand above right ones."""
+        """How far both latents are apart, and how far irrelevant labels stand above relevant ones."""
         rows = take_rows(self.train.targets, documents)
         counts = np.diff(rows.indptr)
-        right = torch.zeros(rows.shape, dtype=torch.bool)
-        right[torch.from_numpy(np.repeat(np.arange(len(documents)), counts)), torch.from_numpy(rows.indices)] = True
+        relevant = torch.zeros(rows.shape, dtype=torch.bool)
+        relevant[torch.from_numpy(np.repeat(np.arange(len(documents)), counts)), torch.from_numpy(rows.indices)] = True
         bags = rows.copy()
         bags.data = (1 / np.sqrt(np.repeat(counts, counts))).astype(np.float32)  # else many labels would count more
         latent = self.network.of_labels(bags)
@@ -152,9 +152,9 @@ class CoupledLearner:
         features = self.network.of_features(take_rows(self.train.features, documents), rng)
         # The paper adds up over latent dimensions what is a mean here, and alpha is meant beside that sum.
         weight = self.alpha / latent.shape[1]
-        return link_loss(features, latent, self.lagrange) + weight * pair_loss(scores, right)
+        return link_loss(features, latent, self.lagrange) + weight * pair_loss(scores, relevant)
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         """nDCG@5 of the labels found for the validation documents that have some; None without such."""
         if not self.valid.targets.nnz:
             return None

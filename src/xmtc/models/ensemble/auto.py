@@ -184,8 +184,8 @@ class Search:
     def run(self) -> None:
         """Try the methods, cheapest first."""
         self.say(str(self.facts))
-        judged = f"{len(self.judges):,} documents judge" if self.judges is not None else "too few documents to judge by"
-        self.say(f"{clock(self.budget)} to spend; {len(self.rest):,} documents to learn from, {judged}")
+        valid = f"{len(self.judges):,} documents judge" if self.judges is not None else "too few documents to judge by"
+        self.say(f"{clock(self.budget)} to spend; {len(self.rest):,} documents to learn from, {valid}")
         names = self.auto.config.methods or [candidate.name for candidate in CANDIDATES]
         if self.judges is None:
             names = [name for name in names if name in WITHOUT_JUDGES] or list(names)[:1]

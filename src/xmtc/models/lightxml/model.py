@@ -6,15 +6,15 @@ Multi-label Text Classification", AAAI 2021.
 What it does: a document's vector is made of the [CLS] states of the encoder's 5 highest layers, with strong dropout.
 With few labels one layer scores all of them. With many, labels are clustered as for `attentionxml` (balanced 2-means on
 the tf-idf of their documents); a generator scores the clusters, and a discriminator, a bottleneck and a vector for each
-label, scores the labels of the best clusters, the right ones always among them. As the generator learns, the negatives
-grow harder. Both learn together by cross-entropy. A label's probability is that of its cluster times its own. Weights
-are averaged over the last epochs (SWA).
+label, scores the labels of the best clusters, the relevant ones always among them. As the generator learns, the
+negatives grow harder. Both learn together by cross-entropy. A label's probability is that of its cluster times its own.
+Weights are averaged over the last epochs (SWA).
 
 Where it differs: the authors' code goes on without dropout after the evaluation in the middle of an epoch, and chooses
 its checkpoint on test documents; neither is done here. Right labels of clusters that have no room take the places of
 the worst cluster's labels, not of the best one's. Label vectors have no weight decay. Encoders that were trained for
 the mean of their tokens give this mean of each layer, and XLNet its own <cls>, the last token (`encoder.pooling`). The
-bias begins with the share of right clusters. The paper's ensemble is a blend of three such models, each with another
+bias begins with the share of relevant clusters. The paper's ensemble is a blend of three such models, each with another
 encoder.
 
 Cost: training a document takes three times the encoder and width x clusters, then candidates x bottleneck; memory grows
@@ -164,14 +164,16 @@ class LightXml(Model):
             encoder, tree, bottleneck=config.bottleneck, dropout=config.dropout, seed=seed
         )
         most = config.training.valid_documents
-        learned, checked = train_valid_split(corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed)
+        train_set, valid_set = train_valid_split(
+            corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed
+        )
         with torch_threads() as cores:
 
             def read(part: Documents) -> LabelledTexts:
                 texts = encoder.texts(part.tokens, cores, in_file=config.training.processes > 1)
                 return LabelledTexts(texts, part.targets[:, self.seen_])
 
-            learner = LightLearner(self.network_, read(learned), read(checked), config.beam_width)
+            learner = LightLearner(self.network_, read(train_set), read(valid_set), config.beam_width)
         above = learner.top_targets
         self.network_.expect(above.nnz / (above.shape[0] * above.shape[1]))
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)

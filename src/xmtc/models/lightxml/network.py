@@ -80,8 +80,8 @@ def candidates_of(
 ) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
     """(labels, whether they are right, whether they are any), each (documents, candidates).
 
-    The labels of the `beam_width` best clusters by probability, that of right ones being raised by 1. Right labels of
-    clusters that have no room take the places of wrong ones, from the worst cluster on.
+    The labels of the `beam_width` best clusters by probability, that of relevant ones being raised by 1. Right labels
+    of clusters that have no room take the places of irrelevant ones, from the worst cluster on.
     """
     documents, beam_width = len(logits), min(beam_width, logits.shape[1])
     raised = torch.sigmoid(logits.detach()) + torch.from_numpy(cluster_targets.toarray())
@@ -91,15 +91,15 @@ def candidates_of(
     present = np.arange(each.max(initial=1)) < each[:, None]
     chosen = np.zeros(present.shape, np.int64)
     chosen[present] = children
-    right = is_relevant(targets, chosen) & present
+    relevant = is_relevant(targets, chosen) & present
     counts = np.diff(targets.indptr)
-    for row in np.flatnonzero(right.sum(1) < counts).tolist():
+    for row in np.flatnonzero(relevant.sum(1) < counts).tolist():
         own = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
-        missed = np.setdiff1d(own, chosen[row, right[row]], assume_unique=True)
-        places = np.flatnonzero(present[row] & ~right[row])[::-1][: len(missed)]
+        missed = np.setdiff1d(own, chosen[row, relevant[row]], assume_unique=True)
+        places = np.flatnonzero(present[row] & ~relevant[row])[::-1][: len(missed)]
         chosen[row, places] = missed[: len(places)]
-        right[row, places] = True
-    return chosen, right, present
+        relevant[row, places] = True
+    return chosen, relevant, present
 
 
 class LightLearner:
@@ -120,12 +120,12 @@ class LightLearner:
         if network.tree.depth == 1:
             return loss
         targets = take_rows(self.train.targets, documents)
-        chosen, right, present = candidates_of(network.tree, logits, targets, above, self.beam_width)
+        chosen, relevant, present = candidates_of(network.tree, logits, targets, above, self.beam_width)
         scores = network.discriminated(vectors, torch.from_numpy(chosen))
         inside = torch.from_numpy(present)
-        return loss + entropy(scores[inside], torch.from_numpy(right.astype(np.float32))[inside])
+        return loss + entropy(scores[inside], torch.from_numpy(relevant.astype(np.float32))[inside])
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         """nDCG@5 of the labels found for the validation documents; None without such."""
         if not self.valid.targets.nnz:
             return None

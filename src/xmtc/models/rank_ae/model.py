@@ -4,9 +4,9 @@ Wang, Chen, Sun, Qiu, Huang, Li: "Ranking-Based Autoencoder for Extreme Multi-la
 
 What it does: F makes a point of a document's features: the vector of each feature, weighed by its tf-idf value (spatial
 attention) and, channel by channel, by a small network that sees this very vector (channel attention), their sum, one
-layer. E makes a point of a set of labels, and D scores all labels from a point, two layers each.
-Learned are Lh, the squared distance between F(x) and E(y), plus `balance` times Lae, which asks that D(E(y)) has every
-right label above every wrong one by a `margin` (see `xmtc.models.rank_ae.loss`). A document's labels are D(F(x)).
+layer. E makes a point of a set of labels, and D scores all labels from a point, two layers each. Learned are Lh, the
+squared distance between F(x) and E(y), plus `balance` times Lae, which asks that D(E(y)) has every relevant label above
+every irrelevant one by a `margin` (see `xmtc.models.rank_ae.loss`). A document's labels are D(F(x)).
 
 Where it differs: E's points are standardised over the batch, since otherwise Lh can be made small by making all points
 small; F's are not, so that F can shrink what it cannot know and D is not led astray. E sees a part of the labels and D
@@ -15,8 +15,8 @@ entropy: the ranking loss looks at the worst label, and from a document, which d
 often one that nobody could guess. Training adds noise to the features, which does what L2 does for linear models.
 Scores are unbounded (`output="raw"`) or pass a sigmoid, where the margin has the paper's meaning. The sum over features
 is divided by the root of their number, since a mean vanishes for long documents. Weights are averaged. Variants of the
-paper's studies: `attention=False`, `loss="bce"`. With more than 100,000 labels D scores, in training, the right labels
-of the batch and `negative_samples` others; prediction scores all labels, some documents at a time.
+paper's studies: `attention=False`, `loss="bce"`. With more than 100,000 labels D scores, in training, the relevant
+labels of the batch and `negative_samples` others; prediction scores all labels, some documents at a time.
 
 Cost: training a document takes 3 x words x channels^2 / 2 for the attention and 3 x hidden x labels (or candidates),
 twice with `x_decode`; memory grows with (words x channels + 2 x labels x hidden), six numbers for each weight.
@@ -161,7 +161,7 @@ class RankAe(Model):
         config, seed = self.config, derived_seed(self.config.seed, 0)
         self.vectors_ = DocumentVectors(config.tfidf)
         most = config.training.valid_documents
-        everything, learned, checked = examples_of(corpus, valid, self.vectors_, most, config.seed)
+        everything, train_set, valid_set = examples_of(corpus, valid, self.vectors_, most, config.seed)
         table = self._table()
         shares = (corpus.label_counts + 1) / (len(corpus) + 2)
 
@@ -171,9 +171,9 @@ class RankAe(Model):
             return AutoEncoderLearner(self.network_, documents, check, self._objective(len(corpus.labels)))
 
         settings = config.training.at(0)
-        steps = train(learner(everything.take(learned), checked), settings, seed, checkpoints, WEIGHTS)
-        if config.refit and len(learned) < len(corpus):
-            epochs = max(1, round(steps * settings.batch_size * settings.gradient_accumulation / len(learned)))
+        steps = train(learner(everything.take(train_set), valid_set), settings, seed, checkpoints, WEIGHTS)
+        if config.refit and len(train_set) < len(corpus):
+            epochs = max(1, round(steps * settings.batch_size * settings.gradient_accumulation / len(train_set)))
             settings = settings.model_copy(update={"epochs": epochs})
             nothing = everything.take(np.zeros(0, np.int64))
             train(learner(everything, nothing), settings, seed, checkpoints, f"{WEIGHTS}-refit")
@@ -221,11 +221,11 @@ class RankAe(Model):
         )  # fmt: skip
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        from xmtc.models.rank_ae.network import TOGETHER, best_labels
+        from xmtc.models.rank_ae.network import PREDICT_BATCH, best_labels
         from xmtc.nn.parallel import torch_threads
 
         features = self.vectors_.transform(corpus)
-        with torch_threads(-(-len(corpus) // TOGETHER)) as cores:
+        with torch_threads(-(-len(corpus) // PREDICT_BATCH)) as cores:
             ids, scores = best_labels(self.network_, features, k, cores)
         return Predictions.sorted(ids, self._shown(scores), self._fitted(), self.score_kind)
 

@@ -20,11 +20,11 @@ from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import Examples
 from xmtc.nn.dropout import dropout
 from xmtc.nn.layers import as_tensor
-from xmtc.nn.level import MOST_SCORES
+from xmtc.nn.level import MAX_SCORES
 from xmtc.nn.metrics import EVAL_K, ndcg
 from xmtc.nn.parallel import Cores
 
-TOGETHER = 256  # documents scored at a time, fewer where each has very many scores
+PREDICT_BATCH = 256  # documents scored at a time, fewer where each has very many scores
 SMALLEST_VARIANCE = 1e-5
 
 Loss = Literal["ranking", "bce"]
@@ -120,7 +120,9 @@ class Objective:
     feature_dropout: float
     feature_noise: float
     dropout: float
-    negative_samples: int | None  # labels drawn as wrong ones beside the right ones of a batch; None: all labels
+    negative_samples: (
+        int | None
+    )  # labels drawn as irrelevant ones beside the relevant ones of a batch; None: all labels
 
     def reconstruction(self, loss: Loss, scores: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         """Lae, the mean over documents; one without right (or wrong) labels has none, whatever the loss."""
@@ -147,18 +149,18 @@ class AutoEncoderLearner:
     def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """The mean over the documents."""
         wanted = self.objective
-        right = take_rows(self.train.targets, documents)
-        rows = np.repeat(np.arange(len(documents)), np.diff(right.indptr))
+        relevant = take_rows(self.train.targets, documents)
+        rows = np.repeat(np.arange(len(documents)), np.diff(relevant.indptr))
         bags = Bags.of(self.train.features, documents).some(wanted.feature_dropout, rng)
         points = self.network.place(bags, wanted.dropout, wanted.feature_noise, rng)
-        # The encoder sees some of the right labels only, and the decoder is to find all: else it learns to copy.
+        # The encoder sees some of the relevant labels only, and the decoder is to find all: else it learns to copy.
         seen = rng.random(len(rows)) >= wanted.denoise
         offsets = np.searchsorted(rows[seen], np.arange(len(documents)))
-        labels = as_tensor(right.indices[seen].astype(np.int64))
+        labels = as_tensor(relevant.indices[seen].astype(np.int64))
         codes = self.network.encode(labels, as_tensor(offsets))
         if wanted.standardise:
             codes = standardised(codes)
-        candidates, columns = self.candidates(right, rng)
+        candidates, columns = self.candidates(relevant, rng)
         places = as_tensor(rows), as_tensor(columns)
 
         def reconstruction(loss: Loss, latent: Tensor) -> Tensor:
@@ -167,15 +169,15 @@ class AutoEncoderLearner:
         loss = functional.mse_loss(points, codes) + wanted.balance * reconstruction(wanted.loss, codes)
         return loss + wanted.x_decode * reconstruction(wanted.x_loss, points) if wanted.x_decode else loss
 
-    def candidates(self, right: Csr, rng: np.random.Generator) -> tuple[Tensor | None, Ints]:
-        """(labels that are scored, None for all; where among them each right label is)."""
+    def candidates(self, relevant: Csr, rng: np.random.Generator) -> tuple[Tensor | None, Ints]:
+        """(labels that are scored, None for all; where among them each relevant label is)."""
         if self.objective.negative_samples is None:
-            return None, right.indices.astype(np.int64)
-        drawn = rng.integers(0, right.shape[1], self.objective.negative_samples)
-        chosen = np.unique(np.concatenate([right.indices.astype(np.int64), drawn]))
-        return as_tensor(chosen), np.searchsorted(chosen, right.indices)
+            return None, relevant.indices.astype(np.int64)
+        drawn = rng.integers(0, relevant.shape[1], self.objective.negative_samples)
+        chosen = np.unique(np.concatenate([relevant.indices.astype(np.int64), drawn]))
+        return as_tensor(chosen), np.searchsorted(chosen, relevant.indices)
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         """nDCG@5 of the labels found for the validation documents."""
         if not self.valid.targets.nnz:
             return None
@@ -201,7 +203,7 @@ def best_labels(
     labels = network.scores.num_embeddings
     k = min(k, labels)
     ids, scores = np.zeros((features.shape[0], k), np.int32), np.zeros((features.shape[0], k), np.float32)
-    size = max(1, min(TOGETHER, MOST_SCORES // labels))
+    size = max(1, min(PREDICT_BATCH, MAX_SCORES // labels))
     starts = range(0, features.shape[0], size)
 
     def work(start: int) -> tuple[Tensor, Tensor]:

@@ -217,24 +217,28 @@ class TReaderXml(Model):
         everyone, targets = self.knowledge_.inputs(corpus, tokens, near, encoded), self.knowledge_.seen_targets
         rows, held_out = validation_rows(len(corpus), valid, config.training.valid_documents, config.seed)
         if valid is None:
-            checked, right = everyone.take(held_out), take_rows(targets, held_out)
+            valid_set, relevant = everyone.take(held_out), take_rows(targets, held_out)
         else:
             others = valid[held_out]
-            checked, right = self._inputs(others), with_columns(others.targets, len(corpus.labels))[:, self.seen_]
-        learned = self.knowledge_.with_fair_votes(everyone, near, derived_seed(config.seed, 2)).take(rows)
+            valid_set, relevant = self._inputs(others), with_columns(others.targets, len(corpus.labels))[:, self.seen_]
+        train_set = self.knowledge_.with_fair_votes(everyone, near, derived_seed(config.seed, 2)).take(rows)
         learned_targets = take_rows(targets, rows)
         if config.words.pretraining_epochs:
             # Of very many labels their clusters will do: all of them at once would take too much memory.
             above = [
-                each if clusters is None else (each @ clusters.T).sign().tocsr() for each in (learned_targets, right)
+                each if clusters is None else (each @ clusters.T).sign().tocsr() for each in (learned_targets, relevant)
             ]
-            read, judged = (Documents(some.tokens, each) for some, each in zip((learned, checked), above, strict=True))
-            table = warmed_up(table, read, judged, config.words.pretraining_epochs, seed)
+            read, valid_documents = (
+                Documents(some.tokens, each) for some, each in zip((train_set, valid_set), above, strict=True)
+            )
+            table = warmed_up(table, read, valid_documents, config.words.pretraining_epochs, seed)
         network = self._network(table, 0 if clusters is None else clusters.shape[0], seed)
         shares = (corpus.label_counts[self.seen_] + 1) / (len(corpus) + 2)
-        network.expect(shares, learned.right_without_votes(learned_targets))
+        network.expect(shares, train_set.right_without_votes(learned_targets))
         self.scorer_ = self._scorer(network, corpus.label_counts, clusters)
-        learner = TReaderLearner(self.scorer_, learned, learned_targets, checked, right, config.knowledge_dropout)
+        learner = TReaderLearner(
+            self.scorer_, train_set, learned_targets, valid_set, relevant, config.knowledge_dropout
+        )
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
 
     def _words(self, corpus: Corpus) -> tuple[TokenStore, Floats]:
@@ -336,11 +340,11 @@ class TReaderXml(Model):
         return self.knowledge_.inputs(corpus, tokens, self.knowledge_.nearest(corpus, encoded), encoded)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        from xmtc.nn.level import TOGETHER
+        from xmtc.nn.level import PREDICT_BATCH
         from xmtc.nn.parallel import torch_threads
 
         inputs = self._inputs(corpus)
-        with torch_threads(-(-len(corpus) // TOGETHER)) as cores:
+        with torch_threads(-(-len(corpus) // PREDICT_BATCH)) as cores:
             found, probabilities = self.scorer_.best(inputs, k, cores)
         ids = np.full((len(corpus), k), -1, np.int64)
         scores = np.zeros((len(corpus), k), np.float32)
@@ -362,7 +366,9 @@ class TReaderXml(Model):
         inputs = self._inputs(query)
         teacher_batch = self.scorer_.teacher_batch(inputs, document)
         encoded = self.scorer_.encoded(inputs, document)
-        taught, looked = self.scorer_.network.looks(*padded(inputs.tokens, document), teacher_batch, place, encoded)
+        taught, looked = self.scorer_.network.attention_weights(
+            *padded(inputs.tokens, document), teacher_batch, place, encoded
+        )
         shares = looked / (looked.sum() or 1)
         where = zip(self.tokenizer_.spans(text), shares.tolist(), strict=False)
         spans = [(start, end, share) for (start, end), share in where]

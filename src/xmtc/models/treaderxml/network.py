@@ -315,7 +315,7 @@ class TReaderNetwork(nn.Module):
             parts.append(ENCODED_LENGTH * encoded)
         return dropout(torch.relu(self.bottleneck(torch.cat(parts, 1))), self.dropout, rng)
 
-    def looks(
+    def attention_weights(
         self,
         ids: Tensor,
         lengths: Tensor,

@@ -16,7 +16,7 @@ from xmtc.models.treaderxml.knowledge import TReaderInputs
 from xmtc.models.treaderxml.network import TeacherBatch, TReaderNetwork
 from xmtc.nn.batching import Ints, by_length, padded
 from xmtc.nn.layers import as_tensor
-from xmtc.nn.level import MOST_SCORES, TOGETHER
+from xmtc.nn.level import MAX_SCORES, PREDICT_BATCH
 from xmtc.nn.metrics import EVAL_K, ndcg
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
@@ -74,15 +74,15 @@ class TReaderScorer:
         return TeacherBatch(as_tensor(words[:, :longest].astype(np.int64)), torch.from_numpy(weights))
 
     def chosen(
-        self, inputs: TReaderInputs, documents: Ints, hidden: Tensor, right: Csr | None = None
+        self, inputs: TReaderInputs, documents: Ints, hidden: Tensor, relevant: Csr | None = None
     ) -> tuple[Ints, NDArray[np.bool_], Tensor | None]:
         """(all candidates of these documents, whether they are each one's, (B, candidates); scores of clusters).
 
-        In training the `right` labels are among them, and the clusters that these are in.
+        In training the `relevant` labels are among them, and the clusters that these are in.
         """
         options = self.candidates
         assert options is not None
-        parts = [] if right is None else [_rows(right) * self.labels + right.indices]
+        parts = [] if relevant is None else [_rows(relevant) * self.labels + relevant.indices]
         if options.neighbours and inputs.votes is not None:
             for source in (inputs.votes, *([] if inputs.names is None else [inputs.names])):
                 some = take_rows(source, documents)
@@ -95,8 +95,8 @@ class TReaderScorer:
             rows = np.repeat(np.arange(len(nodes)), nodes.shape[1])
             sizes, children = children_of(options.clusters, nodes.ravel())
             parts.append(np.repeat(rows, sizes) * self.labels + children)
-            if right is not None:
-                above = (right @ options.clusters.T).tocsr()
+            if relevant is not None:
+                above = (relevant @ options.clusters.T).tocsr()
                 sizes, children = children_of(options.clusters, above.indices.astype(np.int64))
                 parts.append(np.repeat(_rows(above), sizes) * self.labels + children)
         rows, found = np.divmod(np.unique(np.concatenate(parts).astype(np.int64)), self.labels)
@@ -134,7 +134,7 @@ class TReaderScorer:
                 return np.where(top.values.isneginf().numpy(), -1, found), top.values.sigmoid().numpy()
 
         scored = self.labels if self.candidates is None else 1
-        batches = by_length(inputs.tokens.lengths, max(1, min(TOGETHER, MOST_SCORES // scored)))
+        batches = by_length(inputs.tokens.lengths, max(1, min(PREDICT_BATCH, MAX_SCORES // scored)))
         with progress("tagging", len(batches)) as bar:
             for documents, (found, sure) in zip(batches, cores.map(work, batches), strict=True):
                 ids[documents, : found.shape[1]] = found
@@ -177,21 +177,21 @@ class TReaderLearner:
 
         With clusters, theirs is added, so that a cluster counts as much as a label.
         """
-        scorer, right = self.scorer, take_rows(self.targets, documents)
+        scorer, relevant = self.scorer, take_rows(self.targets, documents)
         hidden = scorer.hidden(self.train, documents, rng, self.forgotten)
         labels, of_clusters = None, None
         if scorer.candidates is not None:
-            labels, _, of_clusters = scorer.chosen(self.train, documents, hidden, right)
+            labels, _, of_clusters = scorer.chosen(self.train, documents, hidden, relevant)
         scores = scorer.scores(self.train, documents, hidden, labels)
-        loss = functional.binary_cross_entropy_with_logits(scores, torch.from_numpy(dense_part(right, labels)))
+        loss = functional.binary_cross_entropy_with_logits(scores, torch.from_numpy(dense_part(relevant, labels)))
         if of_clusters is not None:
             assert scorer.candidates is not None and scorer.candidates.clusters is not None
-            above = (right @ scorer.candidates.clusters.T).toarray() > 0
+            above = (relevant @ scorer.candidates.clusters.T).toarray() > 0
             further = functional.binary_cross_entropy_with_logits(of_clusters, torch.from_numpy(above).float())
             loss = loss + further * (of_clusters.shape[1] / scores.shape[1])
         return loss
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         """nDCG@5 of the labels found for the validation documents."""
         if not self.valid_targets.nnz:
             return None

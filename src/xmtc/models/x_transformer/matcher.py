@@ -11,12 +11,10 @@ from torch import Tensor, nn
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
-from xmtc.corpus.labels import Csr
-from xmtc.corpus.sparse import with_columns
 from xmtc.corpus.strings import Strings
 from xmtc.labelspace.tree import LabelTree
 from xmtc.nn.batching import Ints
-from xmtc.nn.datasets import LabelledTexts, validation_rows
+from xmtc.nn.datasets import Documents, LabelledTexts, train_valid_split, validation_rows
 from xmtc.nn.dropout import dropout
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.metrics import EVAL_K, ndcg
@@ -69,13 +67,13 @@ class Matcher(nn.Module):
         return scores
 
 
-def squared_hinge(scores: Tensor, right: Tensor) -> Tensor:
-    """The mean of max(0, 1 - y score)^2, y being 1 where `right` is 1 and -1 where it is 0.
+def squared_hinge(scores: Tensor, relevant: Tensor) -> Tensor:
+    """The mean of max(0, 1 - y score)^2, y being 1 where `relevant` is 1 and -1 where it is 0.
 
     >>> squared_hinge(torch.tensor([[2.0, 0.0, -3.0]]), torch.tensor([[1.0, 1.0, 0.0]])).item()
     0.3333333432674408
     """
-    return torch.relu(1 - (2 * right - 1) * scores).square().mean()
+    return torch.relu(1 - (2 * relevant - 1) * scores).square().mean()
 
 
 class MatcherLearner:
@@ -90,10 +88,10 @@ class MatcherLearner:
 
     def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """Squared hinge, the mean over documents and clusters."""
-        right = torch.from_numpy(take_rows(self.train.targets, documents).toarray())
-        return squared_hinge(self.network(self.train.texts, documents, rng), right)
+        relevant = torch.from_numpy(take_rows(self.train.targets, documents).toarray())
+        return squared_hinge(self.network(self.train.texts, documents, rng), relevant)
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         """nDCG@5 of the clusters found for the validation documents; None without such."""
         if not self.valid.targets.nnz:
             return None
@@ -118,28 +116,22 @@ def tuned(
     done = checkpoints.get(name) is not None  # then nothing is learned, and frozen layers need not be computed
     with torch_threads() as cores:
 
-        def read(documents: TokenStore, targets: Csr) -> LabelledTexts:
+        def read(part: Documents) -> LabelledTexts:
             in_file = settings.processes > 1
-            texts = EncoderTexts(documents) if done else network.encoder.texts(documents, cores, in_file=in_file)
-            return LabelledTexts(texts, tree.targets(targets)[0])
+            texts = EncoderTexts(part.tokens) if done else network.encoder.texts(part.tokens, cores, in_file=in_file)
+            return LabelledTexts(texts, tree.targets(part.targets)[0])
 
-        learned = read(tokens.take(rows), take_rows(corpus.targets, rows))
-        if valid is None:
-            checked = read(tokens.take(held_out), take_rows(corpus.targets, held_out))
-        else:
-            texts = valid[held_out].texts
-            assert texts is not None
-            # Labels that only these documents have come after all others, and cannot be found.
-            checked = read(encode(texts), with_columns(take_rows(valid.targets, held_out), len(corpus.labels)))
-    train(MatcherLearner(network, learned, checked), settings, seed, checkpoints, name)
+        most = settings.valid_documents
+        train_set, valid_set = map(read, train_valid_split(corpus, valid, tokens, encode, most, seed))
+    train(MatcherLearner(network, train_set, valid_set), settings, seed, checkpoints, name)
     network.eval()
     kept = checkpoints.get(f"{name}-vectors")
     if kept is not None:
         return kept["vectors"]
     vectors = np.empty((len(corpus), network.encoder.width), np.float32)
     with torch_threads() as cores:
-        vectors[rows] = network.encoder.vectors(learned.texts, cores)
+        vectors[rows] = network.encoder.vectors(train_set.texts, cores)
         if valid is None:
-            vectors[held_out] = network.encoder.vectors(checked.texts, cores)
+            vectors[held_out] = network.encoder.vectors(valid_set.texts, cores)
     checkpoints.put(f"{name}-vectors", {"vectors": vectors})
     return vectors

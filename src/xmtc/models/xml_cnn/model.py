@@ -9,7 +9,7 @@ scored at once.
 
 Where it differs: a document's own length is split, not the length that all documents are padded to, so that padding
 changes nothing; words without a given vector can get one that is learned on the documents; an output bias that fits the
-share of right labels; the best weights on validation documents are kept, and training ends when they get no better.
+share of relevant labels; the best weights on validation documents are kept, and training ends when they get no better.
 
 Cost: training a document takes about tokens x dimensions x filters x (the sum of the widths) / stride for the
 convolutions, whose gradient is sparse, and 3 x bottleneck x labels for the scores; memory grows with words x dimensions
@@ -110,13 +110,13 @@ class XmlCnn(Model):
         from xmtc.nn.trainer import train
 
         config = self.config
-        self.tokenizer_, table, learned, checked = prepare_word_datasets(
+        self.tokenizer_, table, train_set, valid_set = prepare_word_datasets(
             corpus, valid, config.words, config.training, config.seed
         )
         seed = derived_seed(config.seed, 0)
         self.network_ = self._network(torch.from_numpy(table), len(corpus.labels), seed)
-        beams = [Beam.at_root(len(part.tokens)) for part in (learned, checked)]
-        learner = LevelLearner(self.network_, _flat(len(corpus.labels)), True, learned, beams[0], checked, beams[1])
+        beams = [Beam.at_root(len(part.tokens)) for part in (train_set, valid_set)]
+        learner = LevelLearner(self.network_, _flat(len(corpus.labels)), True, train_set, beams[0], valid_set, beams[1])
         self.network_.expect(learner.share_of_positives())
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
 
@@ -131,13 +131,13 @@ class XmlCnn(Model):
         )  # fmt: skip
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        from xmtc.nn.level import TOGETHER, Beam, expand_beam
+        from xmtc.nn.level import PREDICT_BATCH, Beam, expand_beam
         from xmtc.nn.parallel import torch_threads
 
         assert corpus.texts is not None
         labels = self._fitted()
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
-        with torch_threads(-(-len(tokens) // TOGETHER)) as cores:
+        with torch_threads(-(-len(tokens) // PREDICT_BATCH)) as cores:
             best = expand_beam(self.network_, _flat(len(labels)), True, tokens, Beam.at_root(len(tokens)), k, cores)
         return Predictions.sorted(best.nodes, np.exp(best.scores), labels, self.score_kind)
 

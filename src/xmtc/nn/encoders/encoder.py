@@ -31,7 +31,7 @@ from xmtc.nn.settings import EncoderSettings
 from xmtc.progress import progress
 from xmtc.text.token_store import TokenStore
 
-TOKENS_TOGETHER = 2048  # with padding, in prediction
+MAX_BATCH_TOKENS = 2048  # with padding, in prediction
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class EncoderTexts:
 
 def batches_of(texts: EncoderTexts) -> list[Ints]:
     """All documents in batches that are computed together in prediction: of similar length, the longest first."""
-    return by_tokens(texts.lengths, TOKENS_TOGETHER)
+    return by_tokens(texts.lengths, MAX_BATCH_TOKENS)
 
 
 class Encoder(nn.Module):
