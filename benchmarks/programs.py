@@ -1,8 +1,8 @@
-"""Our models beside other programs, on the same corpora and machine: the tables of README and docs/results.md.
+"""Our models beside other programs, on the same corpora and machine: the tables of README and docs/results/index.md.
 
     python benchmarks/programs.py [--data DIR] [--corpus debtags,cooking] [--tools dismec,pecos,auto] [--again]
 
-Writes docs/side-by-side.json, of which `tools/make_docs.py` makes the tables. What stands there already is not measured
+Writes docs/results/side-by-side.json, of which `tools/make_docs.py` makes the tables. What stands there already is not measured
 again unless --again asks for it, so that a long run can be stopped and started anew.
 
 * linear methods, ours and others': the same tf-idf features for all (see `linear.py`)
@@ -47,7 +47,7 @@ TITLES = {
 CORPORA = ["tibkat", "debtags", "cooking", "delicious", "bibtex"]
 BUDGETS = {"tibkat": "45m"}  # of `auto`; the others have
 BUDGET = "5m"
-RESULTS = Path(__file__).parents[1] / "docs" / "side-by-side.json"
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "side-by-side.json"
 
 
 def measured(tool: str, name: str, options: argparse.Namespace) -> Row:

@@ -3,7 +3,7 @@
     python tools/make_docs.py [--check]
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. The rest of a page is written by hand.
-The picture docs/report.png is not made here, since that takes a browser: `python tools/make_docs.py --report FILE`
+The picture docs/images/report.png is not made here, since that takes a browser: `python tools/make_docs.py --report FILE`
 writes the page of which it is a picture (1180 x 1380 pixels).
 """
 
@@ -31,7 +31,7 @@ from xmtc.models.catalogue import CATALOGUE, make, model_class
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(?P<end><!-- end -->)", re.DOTALL)
-SIDE_BY_SIDE = ROOT / "docs" / "side-by-side.json"
+SIDE_BY_SIDE = ROOT / "docs" / "results" / "side-by-side.json"
 PRECISION = "P@1 / P@3 / P@5"
 NUMBER = r"-?\d+\.\d+"
 
@@ -61,7 +61,7 @@ def main() -> int:
 
 def pages() -> Iterator[tuple[Path, bool, str]]:
     """(page, whether it is out of date, content as it should be) of every page that has generated parts."""
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = page.read_text("utf-8")
         content, old = "", False
         at = 0
@@ -135,7 +135,7 @@ def recipe_table() -> str:
         recipe = yaml.safe_load(path.read_text("utf-8"))
         name = path.relative_to(ROOT).as_posix()
         settings = ", ".join([*flat(recipe["set"]), *flat(recipe.get("grid", {}))]) or "the defaults"
-        rows.append((f"[`{name}`](../{name})", f"`{recipe['model']}`", settings))
+        rows.append((f"[`{name}`](../../{name})", f"`{recipe['model']}`", settings))
     return table(("recipe", "model", "settings"), rows)
 
 

@@ -1,5 +1,5 @@
-"""Make the pictures of docs/attentionxml.md, docs/rank_ae.md and docs/aplc.md anew; attentionxml-attention trains a
-small model (a minute on one core).
+"""Make the pictures in docs/images anew, except report.png. attentionxml-attention trains a small model (a minute on
+one core).
 
     python tools/make_pictures.py [NAME ...] [--out FOLDER]
 
@@ -65,7 +65,7 @@ def main() -> None:
     """Make the pictures that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PICTURES))
-    parser.add_argument("--out", type=Path, default=ROOT / "docs")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in PICTURES]
     if unknown:
