@@ -124,6 +124,14 @@ def test_blocks_run_and_print_what_the_page_says(
             assert make_docs.alike(block.output, printed), f"{where} prints\n{printed}\nnot\n{block.output}"
 
 
+def test_the_first_lines_of_the_readme_need_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = next(block for block in blocks_of(ROOT / "README.md") if block.language == "python")
+    assert "tagger" in first.code
+    run_python(first, "README.md", ModuleType("pasted"))
+    assert [path.name for path in tmp_path.iterdir()] == ["tagger"]
+
+
 def test_table_beside_other_programs_says_what_failed_and_what_is_doubtful(make_docs: ModuleType) -> None:
     facts = {"ours": False, "date": "2026-11-16", "busy": True}
     row = {"title": "omikuji", **facts, "P@1": 50.0, "P@3": 40.0, "P@5": 30.25, "nDCG@5": 45.0, "PSP@5": 20.0}

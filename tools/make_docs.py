@@ -201,7 +201,7 @@ def side_by_side() -> str:
         "nDCG@5",
         "PSP@5",
         "training",
-        "batch, ms a document",
+        "batch, ms per document",
         "single, ms",
         "folder",
         "memory",
@@ -223,7 +223,7 @@ def beside_others() -> str:
 
 
 def program(corpus: str, row: dict[str, Any], costs: bool = False) -> tuple[str, ...]:
-    """A row of these tables; a star where other work may have made it slower."""
+    """A row of these tables; a star if other work may have slowed it down."""
     title = row["title"] + (f", {row['budget']}" if "budget" in row else "")
     if "problem" in row:
         return (corpus, title, row["problem"], *("–",) * (7 if costs else 3))
@@ -244,7 +244,7 @@ def measured_when(found: dict[str, Any]) -> str:
     dates = sorted({row["date"] for row in every})
     about = dict(found["about"])
     versions = ", ".join(f"{name} {version}" for name, version in about.items() if name != "machine")
-    star = " * Other programs were at work beside it." if any(row["busy"] for row in every) else ""
+    star = " * Other programs ran at the same time." if any(row["busy"] for row in every) else ""
     return f"`make bench`, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}: {about['machine']}; {versions}.{star}"
 
 
