@@ -17,11 +17,14 @@ from xmtc.corpus.corpus import label_matrix
 from xmtc.corpus.labels import Csr
 from xmtc.labelspace.tree import LabelTree
 from xmtc.models.treaderxml.knowledge import TReaderInputs
+from xmtc.models.treaderxml.model import TReaderXmlConfig
 from xmtc.models.treaderxml.network import TReaderNetwork
 from xmtc.models.treaderxml.scoring import Candidates, TReaderLearner, TReaderScorer, dense_part
 from xmtc.nn.batching import padded
 from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.layers import seeded
 from xmtc.nn.parallel import Cores
+from xmtc.text.embedding_table import WordSettings
 from xmtc.text.token_store import TokenStore
 
 HERE = Cores(None, 1)
@@ -40,21 +43,27 @@ def matrix(rows: list[set[int]], width: int, values: float = 1.0) -> Csr:
     return made
 
 
-def some_reader(candidates: Candidates | None = None, voters: int = 0) -> TReaderScorer:
+def some_scorer(candidates: Candidates | None = None, voters: int = 0) -> TReaderScorer:
     rng = np.random.default_rng(0)
-    network = TReaderNetwork.made(
-        rng.normal(size=(WORDS, 6)).astype(np.float32), LABELS, word_dropout=0.0, frozen=False, seed=0, heads=2,
-        reading="mmhsa+r+mhsa", branches="both", pooling="mean_max", places=(3, 9), bottleneck=8, dropout=0.0,
-        sparse=candidates is not None,
-        clusters=3 if candidates is not None and candidates.clusters is not None else 0, voters=voters,
-    )  # fmt: skip
+    config = TReaderXmlConfig(
+        heads=2,
+        bottleneck=8,
+        dropout=0.0,
+        votes=voters > 0,
+        voters=max(voters, 1),
+        words=WordSettings(dropout=0.0),
+    )
+    table = torch.from_numpy(rng.normal(size=(WORDS, 6)).astype(np.float32))
+    clusters = 3 if candidates is not None and candidates.clusters is not None else 0
+    with seeded(0):
+        network = TReaderNetwork(table, config, LABELS, clusters, sparse=candidates is not None)
     with torch.no_grad():
         network.output.rows.weight.copy_(torch.from_numpy(rng.normal(size=(LABELS, 8)).astype(np.float32)))
     words = np.array([[2, 3, 0], [4, 0, 0], [5, 6, 7], [8, 0, 0], [0, 0, 0], [9, 2, 0], [3, 0, 0], [4, 5, 0]], np.int32)
     return TReaderScorer(network, words, candidates)
 
 
-def some_pupils() -> TReaderInputs:
+def some_inputs() -> TReaderInputs:
     rng = np.random.default_rng(1)
     tokens = TokenStore.of([rng.integers(1, WORDS, rng.integers(1, 6)).tolist() for _ in range(DOCUMENTS)])
     return TReaderInputs(tokens, matrix([{0, 7}, {1}, set(), {2, 5}, {4}, {3}], 8), matrix(VOTED, LABELS, 0.5))
@@ -65,14 +74,14 @@ def options(kind: str, beam_width: int = 1) -> Candidates:
 
 
 def test_labels_that_nobody_voted_for() -> None:
-    inputs, relevant = some_pupils(), matrix(SETS, LABELS)
+    inputs, relevant = some_inputs(), matrix(SETS, LABELS)
     unvoted = [label in SETS[row] for row in range(DOCUMENTS) for label in {*range(LABELS)} - VOTED[row]]
     assert inputs.right_without_votes(relevant) == (sum(unvoted) + 1) / (len(unvoted) + 2)
     assert TReaderInputs(inputs.tokens).right_without_votes(relevant) == 0
 
 
 def test_a_lesson_has_the_labels_of_the_batch_only() -> None:
-    scorer, inputs = some_reader(), some_pupils()
+    scorer, inputs = some_scorer(), some_inputs()
     teacher_batch = scorer.teacher_batch(inputs, np.array([3, 1, 2]))
     assert teacher_batch is not None
     assert teacher_batch.words.tolist() == [[4, 0, 0], [5, 6, 7], [9, 2, 0]]  # of the labels 1, 2 and 5
@@ -85,7 +94,7 @@ def test_a_lesson_has_the_labels_of_the_batch_only() -> None:
 
 
 def test_some_knowledge_is_forgotten_in_training_only() -> None:
-    scorer = some_reader()
+    scorer = some_scorer()
     inputs = TReaderInputs(TokenStore.of([[2]] * 200), matrix([set(range(8))] * 200, 8))
     everyone = np.arange(200)
     whole = scorer.teacher_batch(inputs, everyone, None, 0.5)
@@ -100,7 +109,7 @@ def test_some_knowledge_is_forgotten_in_training_only() -> None:
 @pytest.mark.parametrize("kind", ["neighbours", "tree", "both"])
 @pytest.mark.parametrize("training", [False, True])
 def test_candidates(kind: str, training: bool) -> None:
-    scorer, inputs = some_reader(options(kind)), some_pupils()
+    scorer, inputs = some_scorer(options(kind)), some_inputs()
     documents = np.array([3, 2, 0, 4])
     hidden = scorer.hidden(inputs, documents)
     relevant = matrix([SETS[at] for at in documents], LABELS) if training else None
@@ -123,7 +132,7 @@ def test_candidates(kind: str, training: bool) -> None:
 
 @pytest.mark.parametrize("voters", [0, 4])
 def test_loss_over_all_labels(voters: int) -> None:
-    scorer, inputs = some_reader(voters=voters), some_pupils()
+    scorer, inputs = some_scorer(voters=voters), some_inputs()
     learner = TReaderLearner(scorer, inputs, matrix(SETS, LABELS) > 0, inputs, matrix(SETS, LABELS))
     documents = np.array([4, 0, 2])
     losses = []
@@ -141,7 +150,7 @@ def test_loss_over_all_labels(voters: int) -> None:
 
 @pytest.mark.parametrize("kind", ["neighbours", "both"])
 def test_loss_over_candidates(kind: str) -> None:
-    scorer, inputs, targets = some_reader(options(kind), voters=4), some_pupils(), matrix(SETS, LABELS)
+    scorer, inputs, targets = some_scorer(options(kind), voters=4), some_inputs(), matrix(SETS, LABELS)
     targets.data[:] = 1
     learner = TReaderLearner(scorer, inputs, targets, inputs, targets)
     documents = np.array([4, 0, 2])
@@ -164,7 +173,7 @@ def test_loss_over_candidates(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["all", "neighbours", "tree", "both"])
 def test_best_labels(kind: str) -> None:
-    scorer, inputs = some_reader(options(kind) if kind != "all" else None, voters=4), some_pupils()
+    scorer, inputs = some_scorer(options(kind) if kind != "all" else None, voters=4), some_inputs()
     ids, probabilities = scorer.best(inputs, 4, HERE)
     assert ids.shape == probabilities.shape == (DOCUMENTS, 4)
     for document in range(DOCUMENTS):
@@ -181,7 +190,7 @@ def test_best_labels(kind: str) -> None:
 
 
 def test_quality() -> None:
-    scorer, inputs, targets = some_reader(), some_pupils(), matrix(SETS, LABELS)
+    scorer, inputs, targets = some_scorer(), some_inputs(), matrix(SETS, LABELS)
     found = TReaderLearner(scorer, inputs, targets, inputs, targets).validation_ndcg(HERE)
     assert found is not None
     assert 0 < found < 1

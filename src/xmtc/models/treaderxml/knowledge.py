@@ -14,6 +14,7 @@ from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr, LabelSet
 from xmtc.corpus.sparse import unit_rows
 from xmtc.corpus.strings import Strings
+from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.models.treaderxml.teacher import Teacher, knowledge, label_texts
 from xmtc.nn.settings import EncoderSettings
 from xmtc.search.neighbours import DocumentSearch, Neighbours
@@ -64,7 +65,6 @@ class KnowledgeSettings:
     voters: int
     power: float
     weighted: bool
-    strict: bool
 
 
 @dataclass(eq=False)
@@ -72,7 +72,7 @@ class NeighbourKnowledge:
     """Training documents with their labels, found as neighbours; and the teacher, if there is one."""
 
     settings: KnowledgeSettings
-    seen: NDArray[np.int64]  #: the labels that training documents have
+    seen: SeenLabels
     targets: Csr  #: training documents x all labels
     search: DocumentSearch | None  #: None if nothing is asked of neighbours
     teacher: Teacher | None = None
@@ -89,12 +89,12 @@ class NeighbourKnowledge:
     def _carried(self) -> Csr:
         """What each training document tells those that it is a neighbour of."""
         assert self.teacher is not None
-        return self.teacher.carried(self.targets, self.settings.strict)
+        return self.teacher.carried(self.targets)
 
     @cached_property
     def seen_targets(self) -> Csr:
         """The labels of the training documents, without those that none has."""
-        some: Csr = self.targets[:, self.seen]
+        some = self.seen.columns(self.targets)
         some.sort_indices()
         return some
 
@@ -125,7 +125,7 @@ class NeighbourKnowledge:
         """From now on texts are compared with the labels' names and descriptions too, as they are with each other."""
         assert self.search is not None
         texts = list(label_texts(labels))
-        named = self.search.vectors.transform(Corpus.of([texts[at] for at in self.seen.tolist()]))
+        named = self.search.vectors.transform(Corpus.of([texts[at] for at in self.seen.ids.tolist()]))
         assert not isinstance(named, np.ndarray)
         self.names = SparseIndex.of(unit_rows(named))
 

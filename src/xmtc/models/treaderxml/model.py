@@ -10,17 +10,15 @@ self-attention, a residual and plain self-attention; the two are put behind each
 that the words of the text see the teacher's. Mean and maximum over all places, a bottleneck, a score for each label.
 
 Where it differs: the paper looks for neighbours among "training and validation set", so that a training document finds
-itself, and with itself the right answer. Here only training documents are neighbours, never the text itself nor a copy
-of it, and so for training, validation and test alike (see `xmtc.search.neighbours`). The mask is causal, the loss is
-taken on logits, labels without parents are kept (`strict_alg1` leaves them out), the pooling is ours (the paper has
-none; `pooling="flatten"` is its formula to the letter). Where the labels have no hierarchy, clusters of labels are
-parents; where they have no names, the strongest words of their documents describe them. Departures that are off unless
-asked for: the log-odds of the neighbours' votes are added to the scores (`votes`), and so is the likeness of the text
-to labels' names (`names`), the bottleneck also sees the bag of
-word vectors (`shortcut`) and the vector of a pretrained encoder (`encoded`), some knowledge is left out in training
-(`knowledge_dropout`), near duplicates are no neighbours (`search.max_similarity`), other vectors find the neighbours
-(`search.vectors`), and with many labels only candidates are scored: those of the neighbours, those of the best
-clusters, or both (`candidates`).
+itself, and with itself the correct answer. Here only training documents are neighbours, never the text itself nor a copy
+of it, for training, validation and test alike (see `xmtc.search.neighbours`). The mask is causal, the loss is taken on
+logits, labels without parents are kept (the paper's Algorithm 1 drops them, its prose does not), mean and max pooling
+take the place that the paper leaves open. Without a hierarchy, clusters of labels are parents; without names, the
+strongest words of their documents describe labels. Our additions are off by default: the log-odds of the neighbours'
+votes are added to the scores (`votes`), and so is the similarity of the text to labels' names (`names`); the bottleneck
+also sees the vector of a pretrained encoder (`encoded`); knowledge is dropped in training (`knowledge_dropout`); near
+duplicates are no neighbours (`search.max_similarity`); other vectors find the neighbours (`search.vectors`); with many
+labels only candidates are scored: those of the neighbours, those of the best clusters, or both (`candidates`).
 
 Cost: training a document takes about 3 x tokens x dimensions x (24 x dimensions + 3 x tokens) for the reading and 3 x
 bottleneck x labels (or candidates) for the scores; memory grows with words x dimensions and labels x bottleneck, five
@@ -44,6 +42,7 @@ from xmtc.corpus.sparse import make_csr, unit_rows, with_columns
 from xmtc.corpus.strings import Strings
 from xmtc.errors import ConfigError
 from xmtc.labelspace.label_features import label_vectors
+from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.labelspace.tree import build_tree
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation
@@ -61,6 +60,8 @@ from xmtc.text.token_store import TokenStore
 from xmtc.text.word_tokenizer import WordTokenizer
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from xmtc.models.treaderxml.knowledge import KnowledgeSettings, NeighbourKnowledge, TReaderInputs
     from xmtc.models.treaderxml.network import TReaderNetwork
     from xmtc.models.treaderxml.scoring import TReaderScorer
@@ -99,15 +100,12 @@ class TReaderXmlConfig(ModelConfig):
     neighbours: PositiveInt = 5
     description_words: PositiveInt = 8
     weighting: Literal["equal", "similarity"] = "equal"
-    strict_alg1: bool = False
     knowledge_dropout: float = Field(0.0, ge=0, lt=1)
     branches: Literal["both", "text", "teacher"] = "both"
     reading: Literal["none", "mmhsa+r", "mhsa+r", "mhsa+r+mmhsa", "mmhsa+mhsa", "mmhsa+r+mhsa"] = "mmhsa+r+mhsa"
     heads: PositiveInt = 4
-    pooling: Literal["mean_max", "flatten"] = "mean_max"
     bottleneck: PositiveInt = 512
     dropout: float = Field(0.5, ge=0, lt=1)
-    shortcut: bool = False
     encoded: bool = False
     votes: bool = False
     names: bool = False
@@ -153,7 +151,7 @@ class TReaderXml(Model):
     config: TReaderXmlConfig
 
     tokenizer_: WordTokenizer
-    seen_: NDArray[np.int64]  # labels that documents had; the network knows only these, by their place here
+    seen_: SeenLabels
     knowledge_: NeighbourKnowledge
     scorer_: TReaderScorer
 
@@ -176,7 +174,6 @@ class TReaderXml(Model):
             voters=config.voters if votes else 0,
             power=config.vote_power,
             weighted=config.weighting == "similarity",
-            strict=config.strict_alg1,
         )
 
     def memory_needed(self, corpus: Corpus) -> int:
@@ -201,14 +198,16 @@ class TReaderXml(Model):
         return 24 * weights + 3 * corpus.texts.nbytes + search + known + 4 * batch + (100 << 20)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
+        import torch
+
         from xmtc.models.treaderxml.knowledge import NeighbourKnowledge
         from xmtc.models.treaderxml.scoring import TReaderLearner
-        from xmtc.nn.datasets import Documents, validation_rows
+        from xmtc.nn.datasets import validation_rows
+        from xmtc.nn.layers import seeded
         from xmtc.nn.trainer import train
-        from xmtc.nn.warm_up import warmed_up
 
         config, seed = self.config, derived_seed(self.config.seed, 0)
-        self.seen_ = np.flatnonzero(corpus.label_counts)
+        self.seen_ = SeenLabels.of(corpus.label_counts)
         self.knowledge_ = NeighbourKnowledge(self._knowledge_settings, self.seen_, corpus.targets, None, ids=corpus.ids)
         tokens, table = self._words(corpus)
         encoded = self.knowledge_.encode(corpus, config.encoder if config.encoded else None, checkpoints)
@@ -220,21 +219,17 @@ class TReaderXml(Model):
             valid_set, relevant = everyone.take(held_out), take_rows(targets, held_out)
         else:
             others = valid[held_out]
-            valid_set, relevant = self._inputs(others), with_columns(others.targets, len(corpus.labels))[:, self.seen_]
+            valid_set, relevant = (
+                self._inputs(others),
+                self.seen_.columns(with_columns(others.targets, len(corpus.labels))),
+            )
         train_set = self.knowledge_.with_fair_votes(everyone, near, derived_seed(config.seed, 2)).take(rows)
         learned_targets = take_rows(targets, rows)
-        if config.words.pretraining_epochs:
-            # Of very many labels their clusters will do: all of them at once would take too much memory.
-            above = [
-                each if clusters is None else (each @ clusters.T).sign().tocsr() for each in (learned_targets, relevant)
-            ]
-            read, valid_documents = (
-                Documents(some.tokens, each) for some, each in zip((train_set, valid_set), above, strict=True)
-            )
-            table = warmed_up(table, read, valid_documents, config.words.pretraining_epochs, seed)
-        network = self._network(table, 0 if clusters is None else clusters.shape[0], seed)
-        shares = (corpus.label_counts[self.seen_] + 1) / (len(corpus) + 2)
-        network.expect(shares, train_set.right_without_votes(learned_targets))
+        with seeded(seed):
+            # A copy: the search for neighbours keeps the vectors as they are, the network trains them.
+            network = self._network(torch.tensor(table), 0 if clusters is None else clusters.shape[0])
+        shares = (corpus.label_counts[self.seen_.ids] + 1) / (len(corpus) + 2)
+        network.init_output_bias(shares, train_set.right_without_votes(learned_targets))
         self.scorer_ = self._scorer(network, corpus.label_counts, clusters)
         learner = TReaderLearner(
             self.scorer_, train_set, learned_targets, valid_set, relevant, config.knowledge_dropout
@@ -298,9 +293,9 @@ class TReaderXml(Model):
         clusters = of_all = None
         has_tree, has_teacher = self._scores in ("tree", "both"), config.branches != "text"
         if has_tree or (has_teacher and (labels.parents is None or not labels.parents.nnz)):
-            some, seed = take_rows(vectors(), self.seen_), derived_seed(config.seed, 1)
+            some, seed = take_rows(vectors(), self.seen_.ids), derived_seed(config.seed, 1)
             clusters = build_tree(some, max_leaf=config.cluster_size, levels=1, seed=seed).levels[-1]
-            columns = self.seen_[clusters.indices]
+            columns = self.seen_.ids[clusters.indices]
             of_all = make_csr(clusters.data, columns, clusters.indptr, (clusters.shape[0], len(labels)))
         if has_teacher:
             teacher = Teacher.of(labels, self.tokenizer_, config.description_words, strongest, of_all)
@@ -309,25 +304,19 @@ class TReaderXml(Model):
                 _say(said)
         return clusters if has_tree else None
 
-    def _network(self, table: Floats, clusters: int, seed: int) -> TReaderNetwork:
+    def _network(self, table: Tensor, clusters: int) -> TReaderNetwork:
         from xmtc.models.treaderxml.network import TReaderNetwork
 
-        config = self.config
-        return TReaderNetwork.made(
-            table, len(self.seen_), word_dropout=config.words.dropout, frozen=config.words.frozen, seed=seed,
-            heads=config.heads, reading=config.reading, branches=config.branches, pooling=config.pooling,
-            places=(config.description_words, config.words.max_tokens), bottleneck=config.bottleneck,
-            dropout=config.dropout, sparse=self._scores != "all", clusters=clusters,
-            voters=config.voters if config.votes else 0, shortcut=config.shortcut,
-            encoded=0 if self.knowledge_.encoder is None else self.knowledge_.encoder.width, names=config.names,
-        )  # fmt: skip
+        encoded = 0 if self.knowledge_.encoder is None else self.knowledge_.encoder.width
+        sparse = self._scores != "all"
+        return TReaderNetwork(table, self.config, len(self.seen_), clusters, encoded, sparse)
 
     def _scorer(self, network: TReaderNetwork, counts: NDArray[np.int64], clusters: Csr | None) -> TReaderScorer:
         from xmtc.models.treaderxml.scoring import Candidates, TReaderScorer
 
         teacher, candidates = self.knowledge_.teacher, None
         if self._scores != "all":
-            usual = np.sort(np.argsort(-counts[self.seen_], kind="stable")[:USUAL])
+            usual = np.sort(np.argsort(-counts[self.seen_.ids], kind="stable")[:USUAL])
             candidates = Candidates(self._scores in ("neighbours", "both"), clusters, self.config.beam_width, usual)
         return TReaderScorer(network, np.zeros((0, 1), np.int32) if teacher is None else teacher.words, candidates)
 
@@ -346,9 +335,9 @@ class TReaderXml(Model):
         inputs = self._inputs(corpus)
         with torch_threads(-(-len(corpus) // PREDICT_BATCH)) as cores:
             found, probabilities = self.scorer_.best(inputs, k, cores)
-        ids = np.full((len(corpus), k), -1, np.int64)
+        ids = np.full((len(corpus), k), -1, np.int32)
         scores = np.zeros((len(corpus), k), np.float32)
-        ids[:, : found.shape[1]] = np.where(found < 0, -1, self.seen_[found])
+        ids[:, : found.shape[1]] = self.seen_.labels(found)
         scores[:, : found.shape[1]] = probabilities
         return Predictions.sorted(ids, scores, self._fitted(), self.score_kind)
 
@@ -357,8 +346,8 @@ class TReaderXml(Model):
         from xmtc.nn.batching import padded
 
         labels, config = self._fitted(), self.config
-        place = int(np.searchsorted(self.seen_, label))
-        if place == len(self.seen_) or self.seen_[place] != label:
+        place = self.seen_.place(label)
+        if place is None:
             return Explanation(labels.name(label), 0.0, (), ("no training document had this label",), text=text)
         query, document = Corpus.of([text]), np.zeros(1, np.int64)
         top = self._predict(query, len(labels))
@@ -393,14 +382,16 @@ class TReaderXml(Model):
             folder.matrix("clusters", self.scorer_.candidates.clusters)
 
     def _load(self, folder: FolderReader) -> None:
+        import torch
+
         from xmtc.models.neighbour_vectors import load_vectors
         from xmtc.models.treaderxml.knowledge import NeighbourKnowledge
-        from xmtc.nn.serialization import read_network
+        from xmtc.nn.serialization import read_network, word_table_shape
 
         labels, config, clusters = self._fitted(), self.config, None
         assert labels.counts is not None
         self.tokenizer_ = WordTokenizer.from_json(folder.text("tokenizer.json"))
-        self.seen_ = np.flatnonzero(labels.counts)
+        self.seen_ = SeenLabels.of(labels.counts)
         targets = folder.matrix("targets", (self.train_documents_, len(labels)))
         self.knowledge_ = NeighbourKnowledge(self._knowledge_settings, self.seen_, targets, None)
         if self.knowledge_.wanted:
@@ -413,13 +404,11 @@ class TReaderXml(Model):
         if self._scores in ("tree", "both"):
             clusters = folder.matrix("clusters", (None, len(self.seen_)))
 
-        def made(arrays: Arrays) -> TReaderNetwork:
-            table = arrays["words.words.weight"]
-            if table.ndim != 2 or len(table) != len(self.tokenizer_):
-                raise ValueError(f"a table of the shape {table.shape} for {len(self.tokenizer_)} words")
-            return self._network(np.empty(table.shape, np.float32), 0 if clusters is None else clusters.shape[0], 0)
+        def empty(arrays: Arrays) -> TReaderNetwork:
+            table = torch.empty(word_table_shape(arrays, len(self.tokenizer_)))
+            return self._network(table, 0 if clusters is None else clusters.shape[0])
 
-        self.scorer_ = self._scorer(read_network(folder, WEIGHTS, made), labels.counts, clusters)
+        self.scorer_ = self._scorer(read_network(folder, WEIGHTS, empty), labels.counts, clusters)
 
 
 def _say(sentence: str) -> None:

@@ -111,13 +111,13 @@ class TReaderScorer:
     def scores(self, inputs: TReaderInputs, documents: Ints, hidden: Tensor, labels: Ints | None) -> Tensor:
         """Logits of labels, all or some, (B, labels), from what the network made of documents and what is known."""
 
-        def part(known: Csr | None, trust: Tensor | None) -> Tensor | None:
-            if trust is None or known is None:
+        def part(known: Csr | None, scale: Tensor | None) -> Tensor | None:
+            if scale is None or known is None:
                 return None
             return torch.from_numpy(dense_part(take_rows(known, documents), labels))
 
         network = self.network
-        votes, names = part(inputs.votes, network.trust), part(inputs.names, network.trust_in_names)
+        votes, names = part(inputs.votes, network.vote_scale), part(inputs.names, network.name_scale)
         return network.scores(hidden, votes, None if labels is None else as_tensor(labels), names)
 
     def best(self, inputs: TReaderInputs, k: int, cores: Cores) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
