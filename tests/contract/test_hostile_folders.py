@@ -158,23 +158,31 @@ def test_missing_arrays(saved: Path) -> None:
             shutil.rmtree(copy)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"config": None}, {"config": []}, {"config": {"seed": "x"}}, {"config": {"evil": 1}}, {"config": {"seed": -1}},
-        {"kind": None}, {"kind": []}, {"kind": 3}, {"training": []}, {"training": {}}, {"training": {"documents": "9"}},
-        {"training": {"documents": 0}}, {"training": {"documents": -5}}, {"training": {"documents": None}},
-        {"files": {"labels.safetensors": None}}, {"files": {"labels.safetensors": {"bytes": "1", "sha256": 3}}},
-        {"files": {"labels.safetensors": {}}}, {"files": {}}, {"files": {"": {"bytes": 0, "sha256": ""}}},
-        {"format": True}, {"format": -1}, {"format": 1e300}, {"format": None},
+ODD_MANIFESTS: dict[str, list[Any]] = {
+    "config": [None, [], {"seed": "x"}, {"evil": 1}, {"seed": -1}],
+    "kind": [None, [], 3],
+    "training": [[], {}, *({"documents": count} for count in ("9", 0, -5, None))],
+    "files": [
+        *({"labels.safetensors": facts} for facts in (None, {}, {"bytes": "1", "sha256": 3})),
+        {},
+        {"": {"bytes": 0, "sha256": ""}},
     ],
-    ids=str,
-)  # fmt: skip
+    "format": [True, -1, 1e300, None],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in ODD_MANIFESTS.items() for value in values])
 @pytest.mark.filterwarnings("ignore:.*not part of the model")
-def test_odd_manifests(saved: Path, change: dict[str, Any]) -> None:
-    change_manifest(saved, lambda manifest: manifest.update(change))
+def test_odd_manifests(saved: Path, key: str, value: Any) -> None:
+    change_manifest(saved, lambda manifest: manifest.update({key: value}))
     with pytest.raises(XmtcError):
         use(saved)
+
+
+def test_folder_of_an_older_version(saved: Path) -> None:
+    change_manifest(saved, lambda manifest: manifest.update(format=storage.FORMAT - 1))
+    with pytest.raises(BadModelFolder, match="older version of xmtc, whose settings had other names: train"):
+        load(saved)
 
 
 def test_labels_of_another_model(saved: Path, tmp_path: Path, name: str) -> None:

@@ -26,6 +26,7 @@ from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, Xmt
 from xmtc.memory import available_memory
 from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
 from xmtc.models.explanation import Explanation
+from xmtc.models.renamed_settings import new_name
 from xmtc.models.thresholds import SMOOTHING, Thresholds
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderReader, FolderWriter, writing
@@ -71,22 +72,10 @@ class Model(ABC):
     @classmethod
     def parse_config(cls, hyper_parameters: Mapping[str, Any]) -> ModelConfig:
         """The typed configuration, or an error that names the key and what it could be."""
-        known = cls.Config.model_fields
-        for key in hyper_parameters:
-            if key not in known:
-                close = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(sorted(known))}"
-                raise ConfigError(f"{cls.name} has no hyper-parameter {key!r}; {hint}")
         try:
             return cls.Config(**hyper_parameters)
         except ValidationError as error:
-            found = error.errors()
-            # A setting that may be a number or a list has an error for each; what has the right type tells more.
-            first = next((each for each in found if not each["type"].endswith(("_type", "_parsing"))), found[0])
-            message = first["msg"].removeprefix("Value error, ")
-            if first["loc"]:  # else it is about several settings, and names them
-                message = f"{_path(first['loc'], hyper_parameters)}={first['input']!r}: {message}"
-            raise ConfigError(f"{cls.name}: {message}") from error
+            raise ConfigError(_what_is_wrong(cls, hyper_parameters, error)) from error
 
     def fit(
         self,
@@ -304,6 +293,26 @@ class Model(ABC):
                 f"training {self.name} on {corpus.name} needs about {needed / 2**30:.1f} GiB of memory and "
                 f"{available / 2**30:.1f} GiB are free; use a smaller corpus, fewer terms or a larger machine"
             )
+
+
+def _what_is_wrong(model: type[Model], settings: Mapping[str, Any], error: ValidationError) -> str:
+    """One sentence about settings that are refused: first about names that are unknown, then about values."""
+    wrong = [(_path(each["loc"], settings), each) for each in error.errors()]
+    unknown = [path for path, each in wrong if each["type"] == "extra_forbidden"]
+    for path in unknown:
+        if now := new_name(model.name, path):
+            return f"{model.name}: {path} is called {now} now"
+    known = model.Config.model_fields
+    for key in unknown:
+        if key in settings:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(sorted(known))}"
+            return f"{model.name} has no hyper-parameter {key!r}; {hint}"
+    # A setting that may be a number or a list has an error for each; what has the right type tells more.
+    path, first = next((pair for pair in wrong if not pair[1]["type"].endswith(("_type", "_parsing"))), wrong[0])
+    message = first["msg"].removeprefix("Value error, ")
+    # Without a path it is about several settings, and names them.
+    return f"{model.name}: {path}={first['input']!r}: {message}" if path else f"{model.name}: {message}"
 
 
 def _path(steps: Sequence[int | str], settings: Any) -> str:

@@ -121,7 +121,7 @@ class Calibration(ABC):
 class Platt(Calibration):
     """chance = sigmoid(slope x t + offset), where t is the score, or its log-odds if scores are probabilities.
 
-    >>> Platt(slope=2.0, offset=0.0, of_probabilities=False).chances(np.array([-1.0, 0.0, 1.0])).round(3)
+    >>> Platt(slope=2.0, offset=0.0, of_probabilities=False).probabilities(np.array([-1.0, 0.0, 1.0])).round(3)
     array([0.119, 0.5  , 0.881])
     """
 
@@ -196,7 +196,7 @@ class Isotonic(Calibration):
     """A rising curve through points (score, chance), straight between them; beyond them it nears 0 and 1 slowly.
 
     >>> curve = Isotonic(np.array([0.2, 0.6]), np.array([0.1, 0.5]))
-    >>> curve.chances(np.array([0.1, 0.2, 0.4, 0.7])).round(3)
+    >>> curve.probabilities(np.array([0.1, 0.2, 0.4, 0.7])).round(3)
     array([0.098, 0.1  , 0.3  , 0.512])
     """
 
