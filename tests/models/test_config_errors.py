@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from xmtc.errors import ConfigError
+from xmtc.models.config_errors import RENAMED
 from xmtc.models.registry import CATALOGUE, make, model_class
-from xmtc.models.renamed_settings import RENAMED
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:
