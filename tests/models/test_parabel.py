@@ -213,10 +213,16 @@ def test_vocabulary_of_another_model(kind: type[Parabel], tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("settings", "named"),
-    [({"trees": 0}, "trees=0"), ({"arity": 1}, "arity=1"), ({"loss": "hinge"}, "loss='hinge'"),
-     ({"cost": -1}, "cost=-1"), ({"discount": 1.1}, r"discount=1\.1"), ({"beam_width": 0}, "beam_width=0"),
-     ({"label_vectors": "x"}, "label_vectors='x'")],
-)  # fmt: skip
+    [
+        ({"trees": 0}, "trees=0"),
+        ({"arity": 1}, "arity=1"),
+        ({"loss": "hinge"}, "loss='hinge'"),
+        ({"cost": -1}, "cost=-1"),
+        ({"discount": 1.1}, r"discount=1\.1"),
+        ({"beam_width": 0}, "beam_width=0"),
+        ({"label_vectors": "x"}, "label_vectors='x'"),
+    ],
+)
 def test_settings_that_cannot_be(kind: type[Parabel], settings: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=f"{kind.name}: {named}"):
         kind(**settings)
