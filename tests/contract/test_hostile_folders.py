@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from altered_folders import Array, change_arrays, change_manifest, renew_checksum
 from contract_corpus import QUICK, small_corpus
 
 from xmtc import storage
@@ -22,26 +23,9 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder, XmtcError
 from xmtc.models.base import Model
 from xmtc.models.registry import load, make
-from xmtc.storage import FolderWriter
 
-Array = np.ndarray[Any, Any]
 TEXTS = ["ship wave captain bread", "東京 大阪 街", ""]
 ROUNDS = 120
-
-
-def change_arrays(folder: Path, file: str, change: Callable[[dict[str, Array]], None]) -> None:
-    """Change the arrays of a model's file and put its new checksum into the manifest."""
-    arrays = {key: np.array(array) for key, array in storage._mapped(folder / file).items()}
-    change(arrays)
-    FolderWriter(folder).arrays(file.removesuffix(".safetensors"), arrays)
-    change_manifest(folder, lambda manifest: manifest["files"].update({file: storage._facts(folder / file)}))
-
-
-def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    change(manifest)
-    manifest["checksum"] = storage._checksum(manifest)
-    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
 
 
 def use(folder: Path) -> None:
@@ -116,7 +100,7 @@ def test_a_pickle_in_place_of_a_file_is_not_opened(saved: Path, tmp_path: Path) 
     for file in json.loads((saved / "manifest.json").read_text("utf-8"))["files"]:
         copy = Path(shutil.copytree(saved, tmp_path / "copy"))
         (copy / file).write_bytes(poison)
-        change_manifest(copy, lambda m, file=file, copy=copy: m["files"].update({file: storage._facts(copy / file)}))  # type: ignore[misc]
+        renew_checksum(copy, file)
         with pytest.raises(XmtcError):
             load(copy)
         assert not harm.exists()
@@ -194,7 +178,7 @@ def test_labels_of_another_model(saved: Path, tmp_path: Path, name: str) -> None
         copy = saved.with_name("copy")
         shutil.copytree(saved, copy)
         shutil.copy(tmp_path / "few" / file, copy / file)
-        change_manifest(copy, lambda m, file=file, copy=copy: m["files"].update({file: storage._facts(copy / file)}))  # type: ignore[misc]
+        renew_checksum(copy, file)
         with pytest.raises(BadModelFolder):
             use(copy)
         shutil.rmtree(copy)

@@ -21,8 +21,8 @@ from xmtc.predictions import Predictions, ScoreKind
 KINDS = (ScoreKind.PROBABILITY, ScoreKind.RANKING)
 
 
-def pairs_of(scores: NDArray[Any], right: NDArray[np.bool_]) -> Pairs:
-    return Pairs(np.zeros(len(scores), np.int32), scores.astype(np.float32), right, np.array([1]), 1)
+def pairs_of(scores: NDArray[Any], relevant: NDArray[np.bool_]) -> Pairs:
+    return Pairs(np.zeros(len(scores), np.int32), scores.astype(np.float32), relevant, np.array([1]), 1)
 
 
 def drawn(size: int, kind: ScoreKind, seed: int = 0) -> tuple[Pairs, NDArray[np.float64]]:
@@ -65,10 +65,10 @@ def test_isotonic_is_what_scikit_learn_finds() -> None:
 
     rng = np.random.default_rng(3)
     scores = rng.random(500).round(2)  # with many ties
-    right = rng.random(500) < scores**2
-    curve = Isotonic.fit_curve(scores, right)
+    relevant = rng.random(500) < scores**2
+    curve = Isotonic.fit_curve(scores, relevant)
     # The relevant label that is added below all others, and the irrelevant one above them.
-    x, y = np.r_[scores, scores.min(), scores.max()], np.r_[right, True, False]
+    x, y = np.r_[scores, scores.min(), scores.max()], np.r_[relevant, True, False]
     steps = IsotonicRegression().fit(x, y).predict(x)
     levels = np.unique(steps.round(9))
     np.testing.assert_allclose(curve.probability, levels, atol=1e-8)
@@ -220,7 +220,7 @@ def test_model_is_calibrated_on_documents_that_can_teach_it() -> None:
         model.tune(Corpus.of([], []))
     others = Corpus.of(["red apple"], [["Fruit"]], name="others")
     for call in (model.calibrate, model.tune):
-        with pytest.raises(XmtcError, match=r"others: no label .* is right.*called as in training"):
+        with pytest.raises(XmtcError, match=r"others: no label .* is relevant.*called as in training"):
             call(others)
     with pytest.raises(ConfigError, match="no calibration 'magic'; there are: isotonic, platt"):
         model.calibrate(CORPUS, "magic")  # type: ignore[arg-type]

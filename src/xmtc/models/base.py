@@ -276,7 +276,7 @@ class Model(ABC):
         labels = self._fitted()
         self._check_input(valid)
         if not valid.targets.nnz:
-            raise XmtcError(f"{valid.name}: no document has a label, so they cannot say which answers are right")
+            raise XmtcError(f"{valid.name}: no document has a label, so they cannot say which labels are relevant")
         return labels
 
     def _check_input(self, corpus: Corpus) -> None:

@@ -60,8 +60,8 @@ class Pairs(NamedTuple):
         relevant = find_hits(np.ascontiguousarray(top.ids, np.int32), *kernel_rows(truth))
         if not relevant.any():
             raise XmtcError(
-                f"{valid.name}: no label that the model lists for these documents is right, so nothing can be learned "
-                "from them; are their labels called as in training?"
+                f"{valid.name}: no label that the model lists for these documents is relevant, so nothing can be "
+                "learned from them; are their labels called as in training?"
             )
         listed = top.ids >= 0
         carriers = np.bincount(truth.indices, minlength=len(top.labels))[: len(top.labels)]
@@ -89,9 +89,9 @@ class Calibration(ABC):
     def probabilities(self, scores: Floats) -> Floats:
         """The probability that a label with this score is relevant, for each score."""
 
-    @abstractmethod
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The map as arrays, for storage."""
+        return {key: np.atleast_1d(value) for key, value in vars(self).items()}
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> Calibration:
@@ -174,14 +174,6 @@ class Platt(Calibration):
         with np.errstate(over="ignore"):
             return _sigmoid(self.slope * self._input(scores, self.of_probabilities) + self.offset)
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """As `Calibration.to_arrays`."""
-        return {
-            "slope": np.array([self.slope]),
-            "offset": np.array([self.offset]),
-            "of_probabilities": np.array([self.of_probabilities], np.uint8),
-        }
-
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Platt:
         """As `Calibration.from_arrays`."""
@@ -245,10 +237,6 @@ class Isotonic(Calibration):
         probabilities *= np.exp(np.minimum(scores - low, 0) / reach)
         probabilities += (1 - probabilities) * -np.expm1(np.minimum(high - scores, 0) / reach)
         return probabilities
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """As `Calibration.to_arrays`."""
-        return {"at": self.at, "probability": self.probability}
 
 
 def fitted_on(valid: Corpus, **settings: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from xmtc.search.neighbours import DocumentSearch, SearchSettings, VectorKind
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.embedding_table import WordSettings
-from xmtc.text.tfidf import TfIdf, TfIdfSettings
+from xmtc.text.tfidf import TfIdfSettings
 
 
 class KnnSearch(SearchSettings):
@@ -106,7 +106,7 @@ class NearestNeighbours(Model):
         return Predictions(*top, labels, self.score_kind)
 
     def _explain(self, text: str, label: int) -> Explanation:
-        if isinstance(self.search_.vectors, DocumentVectors) and self.tfidf_ is None:
+        if isinstance(self.search_.vectors, DocumentVectors) and self.search_.vectors.tfidf is None:
             raise XmtcError("this knn model was trained on features without words, so no words explain its answers")
         labels = self._fitted()
         found = self.search_.nearest(Corpus.of([text]), self.config.neighbours)
@@ -135,9 +135,3 @@ class NearestNeighbours(Model):
         self.targets_ = folder.matrix("targets", (None, len(self._fitted())))
         vectors = load_vectors(folder, self.config)
         self.search_ = DocumentSearch.load(folder, self.config.search, vectors, self.targets_.shape[0])
-
-    @property
-    def tfidf_(self) -> TfIdf | None:
-        """The fitted tf-idf, unless the model was trained on features or compares means of word vectors."""
-        vectors = self.search_.vectors
-        return vectors.tfidf if isinstance(vectors, DocumentVectors) else None

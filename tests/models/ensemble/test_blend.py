@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from altered_folders import renew_checksum
 from contract_corpus import small_corpus
 
 import xmtc
@@ -151,15 +151,9 @@ def test_saved_as_one_folder(corpus: Corpus, blended: Blend, tmp_path: Path) -> 
     ],
 )
 def test_odd_members(blended: Blend, tmp_path: Path, facts: str) -> None:
-    from xmtc import storage
-
     blended.save(tmp_path / "model")
-    file = tmp_path / "model" / "members.json"
-    file.write_text(facts)
-    manifest = json.loads((tmp_path / "model" / "manifest.json").read_text())
-    manifest["files"]["members.json"] = storage._facts(file)
-    manifest["checksum"] = storage._checksum(manifest)
-    (tmp_path / "model" / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "model" / "members.json").write_text(facts)
+    renew_checksum(tmp_path / "model", "members.json")
     with pytest.raises(BadModelFolder, match=r"members\.json"):
         xmtc.load(tmp_path / "model")
 
