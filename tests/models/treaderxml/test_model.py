@@ -422,7 +422,7 @@ def test_search_comes_before_the_words_learn_labels(monkeypatch: pytest.MonkeyPa
     """Vectors that know the labels of training documents would find other neighbours for them than for new ones."""
     corpus = small_corpus()
     cold, warm = (
-        found_in_training(TReaderXml(**short(words={"warmup_ratio": epochs})), corpus, monkeypatch) for epochs in (0, 3)
+        found_in_training(TReaderXml(**short(words={"pretraining_epochs": epochs})), corpus, monkeypatch) for epochs in (0, 3)
     )
     np.testing.assert_array_equal(cold.ids, warm.ids)
 
