@@ -35,7 +35,7 @@ from xmtc.corpus.labels import Csr, LabelSet
 from xmtc.corpus.sparse import check_arrays, check_indices, make_csr
 from xmtc.errors import BadModelFolder, XmtcError
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 LIBRARIES = ("xmtc", "numpy", "scipy", "numba", "tokenizers", "safetensors", "torch", "transformers")
 MANIFEST_LIMIT = HEADER_LIMIT = 100 << 20
@@ -392,6 +392,10 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     if version > FORMAT:
         raise BadModelFolder(
             f"{folder}: written in format {version}, this version of xmtc reads up to {FORMAT}; upgrade xmtc"
+        )
+    if version < FORMAT:
+        raise BadModelFolder(
+            f"{folder}: made by an older version of xmtc, whose settings had other names: train the model again"
         )
     if manifest.get("checksum") != _checksum(manifest):
         raise BadModelFolder(f"{folder / MANIFEST}: altered after it was written; restore the folder from a copy")
