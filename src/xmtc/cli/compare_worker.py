@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xmtc.cli.output import share_or_number, write_json
+from xmtc.cli.output import write_json
 from xmtc.cli.read_options import Reading
 
 if TYPE_CHECKING:
@@ -32,11 +32,7 @@ def parts(corpus: str, test: str, reading: Reading) -> tuple[Corpus, Corpus]:
     documents = reading.read(corpus)
     if Path(corpus).is_dir() and has_part(corpus, "test"):
         return documents, reading.read(corpus, "test")
-    try:
-        float(test)
-    except ValueError:
-        return documents, reading.read(test, "test")
-    return documents.split(share_or_number(test, "--test"), seed=0)
+    return reading.hold_out(documents, test, "--test", seed=0)
 
 
 def run(folder: Path) -> dict[str, Any]:
@@ -73,7 +69,7 @@ def main() -> int:
     """Do the run and write its result, also if it failed."""
     import shutil
 
-    from xmtc.cli import _sentence
+    from xmtc.cli import sentence
     from xmtc.errors import XmtcError
 
     folder = Path(sys.argv[1])
@@ -83,7 +79,7 @@ def main() -> int:
     except KeyboardInterrupt:  # it reaches the comparison too, which says so
         return 1
     except (XmtcError, OSError, MemoryError) as error:
-        result = {"status": "failed", "reason": _sentence(error).removeprefix("error: ")}
+        result = {"status": "failed", "reason": sentence(error)}
     except Exception as error:
         traceback.print_exc()
         result = {"status": "failed", "reason": f"{type(error).__name__}: {error}"}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xmtc.cli.output import printable, write_json
+from xmtc.cli.output import printable, result_files, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,33 +35,28 @@ def explain(
     """
     from rich.console import Console
 
-    from xmtc.corpus.sources import check_output
     from xmtc.models.registry import load
 
-    outputs = [path for path in (json, html) if path is not None]
-    for path in outputs:
-        check_output(path)
-    loaded = load(model)
-    text = given(text)
-    if label is not None:
-        keys = [label]
-    else:
-        top = loaded.predict([text], k)
-        keys = [top.labels.key(at) for at in top.ids[0].tolist() if at >= 0]
-    found = [loaded.explain(text, key) for key in keys]
-    found = [replace(why, text=why.text or text) for why in found]
-    if json is not None:
-        assert loaded.labels_ is not None
-        named = [loaded.labels_.key(loaded.labels_.find(key)) for key in keys]
-        write_json(json, {"labels": [{"label": key, **why.to_json()} for key, why in zip(named, found, strict=True)]})
-    if html is not None:
-        from xmtc.evaluation.reports.explanation_page import write_explanation_page
+    with result_files(json, html) as stream:
+        loaded = load(model)
+        text = given(text)
+        if label is not None:
+            keys = [label]
+        else:
+            top = loaded.predict([text], k)
+            keys = [top.labels.key(at) for at in top.ids[0].tolist() if at >= 0]
+        found = [loaded.explain(text, key) for key in keys]
+        found = [replace(why, text=why.text or text) for why in found]
+        if json is not None:
+            assert loaded.labels_ is not None
+            named = [loaded.labels_.key(loaded.labels_.find(key)) for key in keys]
+            labels = [{"label": key, **why.to_json()} for key, why in zip(named, found, strict=True)]
+            write_json(json, {"labels": labels})
+        if html is not None:
+            from xmtc.evaluation.reports.explanation_page import write_explanation_page
 
-        write_explanation_page(found, html, title=f"{loaded.title}: why these labels")
-    show(found, Console(file=sys.stderr if "-" in outputs else sys.stdout, highlight=False))
-    for path in outputs:
-        if path != "-":
-            print(f"written: {path}", file=sys.stderr)
+            write_explanation_page(found, html, title=f"{loaded.title}: why these labels")
+        show(found, Console(file=stream, highlight=False))
 
 
 def given(text: str) -> str:

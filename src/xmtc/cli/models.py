@@ -32,10 +32,9 @@ def models(
     table = Table("model", "what it does", "input", "scores", "explains", "learns further", box=None)
     for known in CATALOGUE:
         can = model_class(known).capabilities
-        table.add_row(
-            known, can.summary, " or ".join(sorted(can.input, reverse=True)), can.score.value,
-            "yes" if can.explain else "no", "yes" if can.partial_fit else "no",
-        )  # fmt: skip
+        inputs = " or ".join(sorted(can.input, reverse=True))
+        flags = ("yes" if flag else "no" for flag in (can.explain, can.partial_fit))
+        table.add_row(known, can.summary, inputs, can.score.value, *flags)
     console.print(table)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -63,6 +63,8 @@ class Model(ABC):
     _unchecked: FolderReader | None = None  # a folder with large parts that were not read to the end yet
     calibration_: Calibration | None = None
     _thresholds: Thresholds | None = None
+    #: A method that improves step by step calls this during `fit` for each better model; `xmtc train` saves it.
+    on_better: Callable[[], None] | None = None
 
     def __init__(self, **hyper_parameters: Any) -> None:
         self.config = self.parse_config(hyper_parameters)
