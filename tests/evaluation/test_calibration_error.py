@@ -35,7 +35,7 @@ def test_groups_are_a_partition_by_score(pairs: list[tuple[float, bool]]) -> Non
     assert len(found.size) <= 10
     assert (np.diff(found.stated) > 0).all()
     assert found.stated @ found.size == pytest.approx(scores.sum())
-    assert found.seen @ found.size == pytest.approx(right.sum())
+    assert found.observed @ found.size == pytest.approx(right.sum())
     # Grouping can hide errors, never make them: it is at most the error score by score, at least the total one.
     each = [(right[scores == s].sum(), (scores == s).sum(), s) for s in set(scores.tolist())]
     assert found.error * len(pairs) <= sum(abs(hits - n * s) for hits, n, s in each) + 1e-6

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
 
 
-def _option(name: str, help: str, **limits: int) -> Any:
-    return typer.Option(name, help=help, rich_help_panel="Reading", **limits)
+def _option(name: str, help: str, min: int | None = None, max: int | None = None) -> Any:
+    return typer.Option(name, help=help, min=min, max=max, rich_help_panel="Reading")
 
 
 @dataclass(frozen=True)

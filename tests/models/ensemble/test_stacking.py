@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
-from xmtc.evaluation.ranking import Judged
+from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.models.ensemble import stacking
 from xmtc.models.ensemble.stacking import BAND_PULL, PULL, Stack, Table, Truth, choose
 from xmtc.predictions import Predictions, ScoreKind
@@ -64,7 +64,7 @@ def test_quality_is_the_ndcg_of_the_evaluation(rows: list[list[tuple[int, float]
     table = Table.of([top])
     truth = Truth.of(valid, LABELS)
     found = truth.quality(table, truth.relevant(table), table.score[:, 0])
-    np.testing.assert_allclose(found, Judged.of(top, valid).per_document("nDCG@5")[0], atol=1e-9)
+    np.testing.assert_allclose(found, RankingMetrics.of(top, valid).per_document("nDCG@5")[0], atol=1e-9)
     again = table.top(table.score[:, 0], top.k, top, ScoreKind.RANKING)
     np.testing.assert_array_equal(again.ids, top.ids)
     np.testing.assert_array_equal(again.scores, top.scores)
