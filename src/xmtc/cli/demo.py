@@ -28,12 +28,12 @@ def demo(
 
     from rich.console import Console
 
+    from xmtc.atomic_folder import check_target
     from xmtc.corpus.io import read
     from xmtc.data import demo_folder
     from xmtc.evaluation.evaluate import evaluate
     from xmtc.evaluation.reports.report import write_report
     from xmtc.models.registry import make
-    from xmtc.storage import check_target
 
     check_target(Path(out) / "tagger")
     folder, console = demo_folder(), Console()

@@ -22,7 +22,7 @@ def info(
 
     Example: `xmtc info docs.jsonl.gz --html corpus.html`
     """
-    from xmtc.storage import MANIFEST
+    from xmtc.atomic_folder import MANIFEST
 
     if (Path(path) / MANIFEST).is_file():
         describe_model(path, html, json)

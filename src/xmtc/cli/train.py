@@ -44,9 +44,9 @@ def train(
 
     Example: `xmtc train docs.jsonl.gz --model knn --out tagger --valid 0.1 --set neighbours=30`
     """
+    from xmtc.atomic_folder import check_target
     from xmtc.errors import ConfigError
     from xmtc.models.registry import make
-    from xmtc.storage import check_target
 
     if valid is None and (calibrate or tune):
         option = "--calibrate" if calibrate else "--tune"
@@ -119,7 +119,8 @@ def expected(documents: Corpus, held_out: Corpus | None, calibrate: str | None, 
 
 def finished(out: str, made: Model, training: Mapping[str, Any]) -> bool:
     """Whether the folder holds this very model, made with these very documents."""
-    from xmtc.storage import MANIFEST, opening
+    from xmtc.atomic_folder import MANIFEST
+    from xmtc.storage import opening
 
     if not (Path(out) / MANIFEST).exists():
         return False

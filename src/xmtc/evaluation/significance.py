@@ -84,8 +84,8 @@ def compare(
 
     The p-value is that of a paired randomisation test: if the models are equally good, swapping their predictions for
     a document makes no systematic difference, so the observed difference is compared with those under random swaps
-    (two-sided; the observed one is counted in, so p is never 0). The interval is that of the paired bootstrap: documents
-    are resampled, each with both models' predictions. Propensities come from the training counts in a's labels.
+    (two-sided; the observed one is counted in, so p is never 0). The interval is that of the paired bootstrap:
+    documents are resampled, each with both models' predictions. Propensities come from the counts in a's labels.
 
     >>> truth = Corpus.of(["..."] * 50, [["a"]] * 40 + [["b"]] * 10)
     >>> one = Predictions(np.zeros((50, 1), np.int32), np.ones((50, 1), np.float32), truth.labels)
