@@ -250,7 +250,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise BadModelFolder(f"{file}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise BadModelFolder(f"{file}: damaged ({error}); restore the folder from a copy") from error
-    version = manifest.get("format") if isinstance(manifest, dict) else None
+    version: Any = manifest.get("format") if isinstance(manifest, dict) else None
     known = type(version) is int and version >= 1
     if not known or not isinstance(manifest.get("files"), dict) or "config" not in manifest:
         raise BadModelFolder(f"{file}: this is no manifest of an xmtc model")

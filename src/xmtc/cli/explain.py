@@ -39,7 +39,7 @@ def explain(
 
     with result_files(json, html) as stream:
         loaded = load(model)
-        text = given(text)
+        text = input_text(text)
         if label is not None:
             keys = [label]
         else:
@@ -59,10 +59,10 @@ def explain(
         show(found, Console(file=stream, highlight=False))
 
 
-def given(text: str) -> str:
+def input_text(text: str) -> str:
     """The text that `--text` gives or, for `-`, standard input; an error if there is none.
 
-    >>> given("a fast mail server")
+    >>> input_text("a fast mail server")
     'a fast mail server'
     """
     from xmtc.corpus.sources import BadLine, Source, decode

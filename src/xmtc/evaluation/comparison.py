@@ -51,15 +51,8 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the predictions."""
-        return {
-            "system": self.system,
-            "model": self.model,
-            "settings": dict(self.settings),
-            "seed": self.seed,
-            "status": self.status,
-            "reason": self.reason,
-            "costs": dict(self.costs),
-        }
+        shown = ("system", "model", "settings", "seed", "status", "reason", "costs")
+        return {name: getattr(self, name) for name in shown}
 
 
 @dataclass(frozen=True, eq=False)
