@@ -77,9 +77,9 @@ def progress(what: str, total: float | None = None) -> Iterator[Progress]:
         bar.close()
 
 
-def track(items: Iterable[T], what: str, total: float | None = None) -> Iterator[T]:
+def track(items: Iterable[T], what: str) -> Iterator[T]:
     """Iterate with progress."""
-    with progress(what, total if total is not None else len(items) if isinstance(items, Sized) else None) as bar:
+    with progress(what, len(items) if isinstance(items, Sized) else None) as bar:
         for item in items:
             yield item
             bar.advance()

@@ -260,7 +260,7 @@ def report(
     facts = {"corpus": corpus, "xmtc": __version__, "date": time.strftime("%Y-%m-%d"), **machine, **versions}
     write_json(
         str(folder / RESULTS),
-        {"about": facts, "rows": board.to_json(), "runs": [run.to_json() for run in runs]},
+        {"about": facts, "rows": [row.to_json() for row in board.rows], "runs": [run.to_json() for run in runs]},
     )
     sweeps = sweep_plots(board, plans) if plot else {}
     for name, drawing in sweeps.items():

@@ -125,7 +125,7 @@ class Leaderboard:
             groups.setdefault(run.system, []).append(run)
         by_document: dict[str, dict[str, Floats]] = {}
         rows = []
-        for system, members in track(groups.items(), "evaluating", len(groups)):
+        for system, members in track(groups.items(), "evaluating"):
             row, by_document[system] = _row(system, members, truth)
             rows.append(row)
         ordered = sorted(rows, key=lambda row: -row.values.get(MAIN, -1.0))
@@ -175,10 +175,6 @@ class Leaderboard:
         if any(row.spreads for row in self.rows):
             notes.append("± standard deviation over seeds; costs are means")
         return notes
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """All rows as plain data."""
-        return [row.to_json() for row in self.rows]
 
 
 def shown_cost(name: str, value: float | None) -> str:

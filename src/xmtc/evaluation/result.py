@@ -25,7 +25,7 @@ SHOWN = ("P", "nDCG", "PSP")
 
 
 class LabelRow(NamedTuple):
-    """How well one label is predicted if each document gets its first k labels; the last three in percent."""
+    """How well one label is predicted if each document gets its first k labels, k the largest; rates in percent."""
 
     key: str
     name: str
@@ -120,23 +120,23 @@ class Evaluation:
             "coverage_error": {"at_least": self.coverage_error.at_least, "exact": self.coverage_error.exact},
         }
 
-    def per_label(self, k: int | None = None) -> Iterator[LabelRow]:
+    def per_label(self) -> Iterator[LabelRow]:
         """A row for each label that occurs in the test documents or is listed, most frequent in test first."""
         labels = self.truth.labels
-        true, predicted, hits = self.ranking.label_counts(k or max(self.k))
+        true, predicted, hits = self.ranking.label_counts(max(self.k))
         for at in sorted(np.flatnonzero(true + predicted).tolist(), key=lambda at: (-true[at], at)):
             t, p, h = int(true[at]), int(predicted[at]), int(hits[at])
             train = None if labels.counts is None else int(labels.counts[at])
             averages = (round(100 * h / max(p, 1), 2), round(100 * h / max(t, 1), 2), round(200 * h / (p + t), 2))
             yield LabelRow(labels.key(at), labels.name(at), train, t, p, h, *averages)
 
-    def write_per_label_csv(self, path: str | Path, k: int | None = None) -> None:
+    def write_per_label_csv(self, path: str | Path) -> None:
         """Write `per_label` as a table; the first line has the column names."""
         with replacing(path) as out:
             stream = io.TextIOWrapper(out, "utf-8", newline="")
             writer = csv.writer(stream)
             writer.writerow(LabelRow._fields)
-            writer.writerows(self.per_label(k))
+            writer.writerows(self.per_label())
             stream.detach()  # flushes, and leaves the file to `replacing`
 
     def _table(self) -> list[list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from xmtc.predictions import ScoreKind
 
 SNIPPET = 320  # characters of a sample's text
 LISTED = 15  # rows in the lists of worst and of confused labels
+MOST_MISSED = 500  # labels among which confusions are sought, which bounds the work for millions of labels
 
 
 class Marked(NamedTuple):
@@ -26,8 +26,7 @@ class Marked(NamedTuple):
     score: str
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """One document with what was predicted and what was missed."""
 
     id: str
@@ -90,15 +89,12 @@ def worst_labels(evaluation: Evaluation, rows: int) -> list[LabelRow]:
     return sorted(missed, key=lambda row: row.hits - row.test)[:rows]
 
 
-def confusions(evaluation: Evaluation, rows: int, among: int = 500) -> list[Confusion]:
-    """The most frequent pairs (label missed, irrelevant label listed) over documents.
-
-    Only the `among` most missed labels are considered, which bounds the work for millions of labels.
-    """
+def confusions(evaluation: Evaluation, rows: int) -> list[Confusion]:
+    """The most frequent pairs (label missed, irrelevant label listed) over documents, among the most missed labels."""
     k = max(evaluation.k)
     ranking, labels = evaluation.ranking, evaluation.truth.labels
     true, _, hits = ranking.label_counts(k)
-    often = np.argsort(hits - true, kind="stable")[:among]
+    often = np.argsort(hits - true, kind="stable")[:MOST_MISSED]
     missed = (ranking.truth - ranking.listed(k, relevant=True))[:, often]
     together = (missed.T @ ranking.listed(k, relevant=False)).tocoo()
     counts, (missing, instead) = together.data, together.coords
