@@ -1,4 +1,4 @@
-"""One run of `xmtc compare`, in a process of its own so that its memory is its own: `python -m ... FOLDER`."""
+"""One run of `xmtc compare`, in a separate process so that its memory can be measured: `python -m ... FOLDER`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPEC, RESULT, TOP, MODEL, PIECES = "run.json", "result.json", "top", "model", "p
 
 
 def parts(corpus: str, test: str, reading: Reading) -> tuple[Corpus, Corpus]:
-    """(train, test) of a folder that has both, or of a file of which a share, or another file, is the test part."""
+    """(train, test): those of a folder that has both, or a corpus with a share of it, or another file, as test part."""
     from xmtc.corpus.folder import has_part
     from xmtc.errors import ConfigError
 
@@ -36,7 +36,7 @@ def parts(corpus: str, test: str, reading: Reading) -> tuple[Corpus, Corpus]:
 
 
 def run(folder: Path) -> dict[str, Any]:
-    """Train, save, tag and measure as the folder's specification says; the answers go into the folder."""
+    """Train, save, predict and measure as the folder's specification says; the predictions go into the folder."""
     from safetensors.numpy import save_file
 
     from xmtc.memory import peak_memory
@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def end_with_the_comparison() -> None:
-    """End when the process that started this one does, however that was ended: it would run beside its successor."""
+    """End when the process that started this one ends, however that happens; else it would run beside its successor."""
 
     def wait() -> None:
         while os.read(0, 1):

@@ -1,4 +1,4 @@
-"""`xmtc explain`: which words of a text speak for its labels."""
+"""`xmtc explain`: the words of a text that speak for its labels."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from xmtc.models.explanation import Explanation
 
 LISTED = 10  # words of each explanation
-FAINT = 0.05  # share of the strongest word's weight below which a word is not coloured
-# White letters can be read on all three, on light and on dark terminals.
+FAINT = 0.05  # words below this share of the strongest weight are not coloured
+# White letters are legible on all three, on light and on dark terminals.
 NEUTRAL, FOR, AGAINST = (112, 118, 124), (23, 105, 170), (194, 87, 12)
 
 
@@ -106,7 +106,7 @@ def summary(why: Explanation) -> str:
 
 
 def coloured(why: Explanation) -> Text:
-    """The text, on a ground that is the stronger the more a word counts, in another colour if it counts against."""
+    """The text with coloured words: the stronger the weight, the stronger the colour; another one for words against."""
     from rich.text import Text
 
     from xmtc.evaluation.reports.explanation_page import shaded

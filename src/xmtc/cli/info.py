@@ -31,7 +31,7 @@ def info(
 
 
 def describe_model(path: str, html: str | None, json: str | None) -> None:
-    """Print what the manifest of a model says."""
+    """Print the manifest of a model."""
     from xmtc.errors import ConfigError
     from xmtc.storage import opening
 

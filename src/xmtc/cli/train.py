@@ -106,7 +106,7 @@ def settings(model: str | None, pairs: list[str], recipe: str | None, seed: int 
 
 
 def expected(documents: Corpus, held_out: Corpus | None, calibrate: str | None, tune: bool) -> dict[str, Any]:
-    """What the manifest of a finished model says of the documents that it was made with."""
+    """What the manifest of a model that was trained on these documents says about them."""
     from xmtc.models.calibration import fitted_on
     from xmtc.models.thresholds import SMOOTHING
 
@@ -118,7 +118,7 @@ def expected(documents: Corpus, held_out: Corpus | None, calibrate: str | None, 
 
 
 def finished(out: str, made: Model, training: Mapping[str, Any]) -> bool:
-    """Whether the folder holds this very model, made with these very documents."""
+    """Whether the folder holds this model, trained with the same settings on the same documents."""
     from xmtc.atomic_folder import MANIFEST
     from xmtc.storage import opening
 
