@@ -42,6 +42,7 @@ from xmtc.models.aplc_xlnet.costs import (
     parameter_count,
 )
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
+from xmtc.models.aplc_xlnet.model import AplcConfig
 from xmtc.models.aplc_xlnet.network import AplcNetwork, best_labels, labels_of
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.encoders.pretrained import encoder_size, load_pretrained
@@ -136,7 +137,7 @@ def time_prediction(options: argparse.Namespace) -> float:
     pretrained = load_pretrained(options.encoder)
     encoder = Encoder.of(pretrained, settings)
     clusters = FrequencyClusters.by_proportions(train.label_counts[train.label_counts > 0], [0.5, 0.5])
-    network = AplcNetwork.made(encoder, clusters, hidden=None, decay=DECAY, dropout=0.0, seed=0).eval()
+    network = AplcNetwork(encoder, clusters, AplcConfig(decay=DECAY, dropout=0.0)).eval()
 
     def read() -> None:
         with torch_threads() as cores:

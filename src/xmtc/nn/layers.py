@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,30 @@ def as_tensor(array: NDArray[Any]) -> Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # says that writing would be undefined
         return torch.from_numpy(np.ascontiguousarray(array))
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """New weights made within the block depend on this seed alone.
+
+    >>> with seeded(1):
+    ...     first = nn.Linear(2, 2).weight
+    >>> with seeded(1):
+    ...     print(torch.equal(first, nn.Linear(2, 2).weight))
+    True
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def finite(scores: Tensor, limit: float = 100.0) -> Tensor:
+    """Scores that give an order whatever numbers a model file holds.
+
+    >>> finite(torch.tensor([1.0, float("nan"), float("inf")])).tolist()
+    [1.0, -100.0, 100.0]
+    """
+    return torch.nan_to_num(scores, nan=-limit, posinf=limit, neginf=-limit)
 
 
 def padding_mask(lengths: Tensor, tokens: int) -> Tensor:

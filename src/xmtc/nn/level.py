@@ -14,7 +14,9 @@ from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batching import Ints, by_length, padded
 from xmtc.nn.datasets import Documents
-from xmtc.nn.metrics import EVAL_K, is_relevant, ndcg
+from xmtc.nn.layers import finite
+from xmtc.nn.learner import Learner
+from xmtc.nn.metrics import is_relevant
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
 from xmtc.search.beam import children_of, descend, pairs
@@ -77,8 +79,7 @@ def children_scores(
             candidates = np.zeros(inside.shape, np.int64)
             candidates[inside] = children
             logits = network(ids, lengths, torch.from_numpy(candidates)).numpy()[inside]
-        # A model file may hold any numbers; they must still give an order.
-        sound = torch.nan_to_num(torch.from_numpy(logits), nan=-100.0, posinf=100.0, neginf=-100.0)
+        sound = finite(torch.from_numpy(logits))
         return functional.logsigmoid(sound).numpy()
 
 
@@ -103,8 +104,8 @@ def expand_beam(
     return result
 
 
-class LevelLearner:
-    """A level's network, the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`.
+class LevelLearner(Learner[nn.Module]):
+    """A level's network, the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`.
 
     On the first level every node is scored; further down only candidates: the children of the nodes in `beam`.
     """
@@ -116,7 +117,7 @@ class LevelLearner:
         self.network, self.level, self.first = network, level, first
         self.train, self.beam = train, beam
         self.valid, self.valid_beam = valid, valid_beam
-        self.lengths = train.tokens.lengths
+        self.lengths, self.valid_targets = train.tokens.lengths, valid.targets
         self._largest = int(np.diff(level.indptr).max(initial=0))
 
     def share_of_positives(self) -> float:
@@ -155,11 +156,7 @@ class LevelLearner:
             logits = self.network(ids, lengths, torch.from_numpy(chosen), rng)
         return functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(wanted))
 
-    def validation_ndcg(self, cores: Cores) -> float | None:
-        """nDCG@5 of the nodes found for the validation documents that have labels, as fractions; None without such."""
-        if not self.valid.targets.nnz:
-            return None
-        found = expand_beam(
-            self.network, self.level, self.first, self.valid.tokens, self.valid_beam, EVAL_K, cores, "checking"
-        ).nodes
-        return ndcg(found, self.valid.targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        beam = self.valid_beam
+        return expand_beam(self.network, self.level, self.first, self.valid.tokens, beam, k, cores, "evaluating").nodes

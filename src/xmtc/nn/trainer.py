@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.errors import XmtcError
 from xmtc.nn.batching import Ints, bucketed
 from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.learner import Learner
 from xmtc.nn.optim import FixedClip, MovingClip, RowAdam, WeightAverage
 from xmtc.nn.parallel import Cores, torch_threads
 from xmtc.nn.settings import TrainingSettings
@@ -37,25 +38,6 @@ LOGGED_EVERY = 10  # steps
 STEPS = "steps to the best weights"  # a name beside those of weights in what a run leaves
 DECAYS = "times the learning rates were lowered"  # another
 SMALLEST_PART = 500  # tokens; handing less to another thread takes longer than doing it
-
-
-class Learner(Protocol):
-    """What a method brings: its network, its documents, a loss and a way to say how good it is."""
-
-    lengths: Ints  # tokens of each training document
-
-    @property
-    def network(self) -> nn.Module:
-        """What is trained."""
-        ...
-
-    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
-        """The mean loss of some training documents; dropout and other chance from `rng`."""
-        ...
-
-    def validation_ndcg(self, cores: Cores) -> float | None:
-        """nDCG@5 on validation documents, or None if there are none."""
-        ...
 
 
 class EpochBatches:
@@ -79,7 +61,7 @@ class Trainer(LightningModule):
     """Train a learner's network; see `train`."""
 
     def __init__(
-        self, learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str
+        self, learner: Learner[Any], settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
@@ -244,15 +226,15 @@ class Trainer(LightningModule):
         if self.average is not None:
             self.average.add(self.weights)
         with self.average.in_place_of(self.weights) if self.average is not None else nullcontext():
-            validation_ndcg = self.learner.validation_ndcg(self._cores)
-            if validation_ndcg is None:
+            found = self.learner.validation_ndcg(self._cores)
+            if found is None:
                 return
-            self._write({"nDCG@5 of validation documents": validation_ndcg})
-            if validation_ndcg > self.best_ndcg:
-                self.best_ndcg, self.evals_without_improvement, self.best_step = validation_ndcg, 0, self.steps
+            self._write({"validation nDCG@5": found})
+            if found > self.best_ndcg:
+                self.best_ndcg, self.evals_without_improvement, self.best_step = found, 0, self.steps
                 self._keep()
                 if self._bar is not None:
-                    self._bar.what = f"{self.run_name}, nDCG@5 {100 * validation_ndcg:.1f}"
+                    self._bar.what = f"{self.run_name}, nDCG@5 {100 * found:.1f}"
             else:
                 self.evals_without_improvement += 1
         if self.evals_without_improvement > self.settings.patience:
@@ -338,7 +320,7 @@ class Trainer(LightningModule):
             self.clip = MovingClip(self.clip.factor, arrays["quality"][1:].tolist())
 
 
-def train(learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str) -> int:
+def train(learner: Learner[Any], settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str) -> int:
     """Train a learner's network and leave the best weights in it; what `checkpoints` has is not done again.
 
     Returns after how many steps it had these weights.

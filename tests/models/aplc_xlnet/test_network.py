@@ -13,11 +13,13 @@ from scipy.sparse import csr_array
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.strings import Strings
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
+from xmtc.models.aplc_xlnet.model import AplcConfig
 from xmtc.models.aplc_xlnet.network import AplcLearner, AplcNetwork, HeadLearner, LabelledVectors, best_labels
 from xmtc.nn.datasets import LabelledTexts
 from xmtc.nn.dropout import dropout, dropout_rng
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.encoders.pretrained import load_pretrained
+from xmtc.nn.layers import seeded
 from xmtc.nn.parallel import torch_threads
 from xmtc.nn.settings import EncoderSettings, TransformerTraining
 from xmtc.nn.trainer import train
@@ -33,7 +35,8 @@ CLUSTERS = FrequencyClusters.by_cut_offs(np.array([9, 9, 5, 5, 1, 1]), [2, 4])
 def learner(request: pytest.FixtureRequest, tiny_encoder: Maker) -> AplcLearner:
     loaded = load_pretrained(str(tiny_encoder(request.param)))
     encoder = Encoder.of(loaded, EncoderSettings(max_tokens=32, pooling="mean"))
-    network = AplcNetwork.made(encoder, CLUSTERS, hidden=24, decay=2, dropout=0.1, seed=3)
+    with seeded(3):
+        network = AplcNetwork(encoder, CLUSTERS, AplcConfig(hidden=24, decay=2, dropout=0.1))
     tokens = loaded.tokenizer.encode(Strings.of(TEXTS), 32)
     documents = LabelledTexts(EncoderTexts(tokens), csr_array(LABELS))
     return AplcLearner(network, documents, documents)
@@ -54,9 +57,11 @@ def test_hidden_layer(learner: AplcLearner) -> None:
 
 def test_new_weights_depend_on_the_seed_alone(tiny_encoder: Maker) -> None:
     encoder = Encoder.of(load_pretrained(str(tiny_encoder("bert"))), EncoderSettings())
-    one, two, other = (
-        AplcNetwork.made(encoder, CLUSTERS, hidden=None, decay=2, dropout=0.1, seed=seed) for seed in (1, 1, 2)
-    )
+    networks = []
+    for seed in (1, 1, 2):
+        with seeded(seed):
+            networks.append(AplcNetwork(encoder, CLUSTERS, AplcConfig()))
+    one, two, other = networks
     assert one.hidden.out_features == encoder.width
     assert torch.equal(one.hidden.weight, two.hidden.weight)
     assert torch.equal(one.output.head.weight, two.output.head.weight)

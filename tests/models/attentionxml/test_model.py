@@ -318,7 +318,7 @@ def test_validation_documents_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(len(self.valid.tokens))
         return real(self, cores)
 
-    monkeypatch.setattr(levels.LevelLearner, "quality", validation_ndcg)
+    monkeypatch.setattr(levels.LevelLearner, "validation_ndcg", validation_ndcg)
     corpus, valid = small_corpus(), small_corpus(40, seed=3)
     AttentionXml(**short()).fit(corpus, valid)
     AttentionXml(**short()).fit(corpus)

@@ -15,6 +15,7 @@ from xmtc.corpus.sparse import make_csr
 from xmtc.models.c2ae.network import Bag, CoupledAutoencoder, CoupledLearner, link_loss, pair_loss
 from xmtc.nn.datasets import Examples
 from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.layers import seeded
 from xmtc.nn.parallel import Cores
 
 
@@ -79,7 +80,8 @@ def examples(documents: int = 12, features: int = 7, labels: int = 5) -> Example
 
 
 def network(dropout: float = 0.0) -> CoupledAutoencoder:
-    return CoupledAutoencoder.made(7, 5, latent=3, hidden=6, dropout=dropout, seed=0)
+    with seeded(0):
+        return CoupledAutoencoder(7, 5, latent=3, hidden=6, dropout=dropout)
 
 
 def test_best_is_the_decoder_of_the_features() -> None:

@@ -23,6 +23,7 @@ from xmtc.nn.datasets import LabelledTexts
 from xmtc.nn.dropout import dropout_rng
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.encoders.pretrained import load_pretrained
+from xmtc.nn.layers import seeded
 from xmtc.nn.parallel import torch_threads
 from xmtc.nn.settings import EncoderSettings, TransformerTraining
 from xmtc.nn.trainer import train
@@ -38,7 +39,8 @@ CLUSTERS = LabelTree.of([[[1, 0, 2]], [[5, 0], [3, 1, 6], [2, 4]]])
 def learner(folder: Path, tree: LabelTree, beam_width: int = 2, layers: int = 2) -> LightLearner:
     loaded = load_pretrained(str(folder))
     encoder = Encoder.of(loaded, EncoderSettings(max_tokens=32, pooling="first", precision="single"), layers)
-    network = LightNetwork.made(encoder, tree, bottleneck=5, dropout=0.3, seed=3)
+    with seeded(3):
+        network = LightNetwork(encoder, tree, bottleneck=5, dropout=0.3)
     texts = EncoderTexts(loaded.tokenizer.encode(Strings.of(TEXTS), 32))
     documents = LabelledTexts(texts, csr_array(LABELS))
     return LightLearner(network, documents, documents, beam_width)
@@ -175,7 +177,7 @@ def test_a_narrow_beam_looks_into_the_best_clusters_alone(folder: Path) -> None:
 def test_it_learns(folder: Path, tree: LabelTree) -> None:
     made = learner(folder, tree)
     made.network.dropout = 0.0
-    made.network.expect(0.3)
+    made.network.init_output_bias(0.3)
     settings = TransformerTraining(
         epochs=40, batch_size=7, learning_rate=0.03, encoder_learning_rate=0.003, evaluate_every=40, swa_start_epoch=30
     )
@@ -191,7 +193,7 @@ def test_new_networks(folder: Path) -> None:
     assert torch.equal(one.labels.weight, two.labels.weight)
     assert torch.equal(one.generator.weight, two.generator.weight)
     assert float(one.labels.weight.detach().abs().max()) <= np.sqrt(6 / (7 + 5))
-    one.expect(0.1)
+    one.init_output_bias(0.1)
     torch.testing.assert_close(torch.sigmoid(one.generator.bias.detach()), torch.full((3,), 0.1))
     made = learner(folder, CLUSTERS)
     made.valid = LabelledTexts(made.valid.texts, csr_array(np.zeros_like(LABELS)))

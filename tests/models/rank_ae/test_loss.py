@@ -93,7 +93,7 @@ def test_of_equal_scores_the_first_takes_the_blame() -> None:
     assert gradient.tolist() == [[3.0, -3.0, 1.0, -1.0]]
 
 
-@pytest.mark.parametrize("right", [[], [0, 1, 2]], ids=["none", "all"])
+@pytest.mark.parametrize("relevant", [[], [0, 1, 2]], ids=["none", "all"])
 def test_documents_with_only_wrong_or_only_right_labels(relevant: list[int]) -> None:
     scores = torch.tensor([[0.1, 0.2, 0.3]], requires_grad=True)
     loss = ranking_loss(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,17 @@ from xmtc.corpus.corpus import label_matrix, take_rows
 from xmtc.models.rank_ae import network as autoencoder
 from xmtc.models.rank_ae.dual_attention import Bags
 from xmtc.models.rank_ae.loss import ranking_loss
-from xmtc.models.rank_ae.network import AutoEncoder, AutoEncoderLearner, Objective, best_labels, standardised
+from xmtc.models.rank_ae.model import RankAeConfig
+from xmtc.models.rank_ae.network import AutoEncoder, AutoEncoderLearner, best_labels, standardised
 from xmtc.nn.datasets import Examples
 from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.layers import seeded
 from xmtc.nn.parallel import Cores
 
-PLAIN = Objective(
-    loss="ranking", x_loss="ranking", output="raw", margin=1.0, normalise=False, balance=0.5, x_decode=0.0,
-    standardise=False, denoise=0.0, feature_dropout=0.0, feature_noise=0.0, dropout=0.0, negative_samples=None,
-)  # fmt: skip
+PLAIN: dict[str, Any] = {
+    **{"latent": 3, "hidden": 6, "ratio": 2, "x_loss": "ranking", "normalise": False, "balance": 0.5, "x_decode": 0.0},
+    **{"standardise": False, "denoise": 0.0, "feature_noise": 0.0, "dropout": 0.0},
+}
 DOCUMENTS = np.arange(4)
 RIGHT = torch.tensor([[1.0, 0, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
 PLACES = RIGHT.nonzero()[:, 0], RIGHT.nonzero()[:, 1]
@@ -33,9 +34,11 @@ def learner(sparse: bool = False, **changes: Any) -> AutoEncoderLearner:
     features = csr_array(np.array([[1, 2, 0], [0, 3, 0], [0, 0, 0], [1, 1, 1]], np.float32))
     targets = label_matrix([0, 2, 1, 0, 1, 2, 3, 4], np.array([0, 2, 3, 3, 8]), 5)
     torch.manual_seed(1)
-    network = AutoEncoder.made(torch.randn(3, 4), 5, latent=3, hidden=6, ratio=2, sparse=sparse, seed=0)
+    config, table = RankAeConfig(**{**PLAIN, **changes}), torch.randn(3, 4)
+    with seeded(0):
+        network = AutoEncoder(table, 5, config, sparse)
     rows = Examples(features, targets)
-    return AutoEncoderLearner(network, rows, rows, replace(PLAIN, **changes))
+    return AutoEncoderLearner(network, rows, rows, config)
 
 
 def parts(made: AutoEncoderLearner) -> tuple[torch.Tensor, torch.Tensor]:
@@ -171,7 +174,7 @@ def test_scores_begin_with_how_frequent_labels_are() -> None:
     with torch.no_grad():
         made.network.scores.weight.zero_()
     shares = np.array([0.1, 0.2, 0.5, 0.9, 0.01])
-    made.network.expect(shares)
+    made.network.init_output_bias(shares)
     scores = made.network(Bags.of(made.train.features, slice(None)))
     np.testing.assert_allclose(scores.sigmoid().detach().numpy(), np.tile(shares, (4, 1)), rtol=1e-5)
 

@@ -44,7 +44,7 @@ def matcher(loaded: Pretrained, clusters: int = 3, frozen: int = 0) -> Matcher:
     config: Any = loaded.model.config
     fresh = load_pretrained(config._name_or_path)
     settings = EncoderSettings(max_tokens=32, pooling="mean", frozen_layers=frozen)
-    return Matcher.made(Encoder.of(fresh, settings), clusters, dropout=0.2, seed=5)
+    return Matcher(Encoder.of(fresh, settings), clusters, dropout=0.2, seed=5)
 
 
 def test_scores_are_those_of_a_linear_layer(loaded: Pretrained) -> None:

@@ -259,7 +259,7 @@ def test_made_again_from_facts_and_weights(
     assert str(Path.cwd().anchor) not in facts["config"]["_name_or_path"]
     with torch.device("meta"):
         settings = EncoderSettings(name="gone", max_tokens=MOST, frozen_layers=9, precision="single")
-        again = Encoder.from_facts(facts, settings)
+        again = Encoder.from_facts(facts, settings, encoder.vocabulary)
     load_weights(again, weights_of(encoder))
     assert torch.equal(evaluated(again, texts), evaluated(encoder, texts))
     assert (again.pooling, again.width, again.vocabulary) == ("mean", 32, encoder.vocabulary)
@@ -270,7 +270,7 @@ def test_made_again_from_facts_and_weights(
 )
 def test_facts_that_are_none(make: Callable[..., Encoder], change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"no encoder|pooling|invalid literal"):
-        Encoder.from_facts({**make().facts(), **change}, EncoderSettings())
+        Encoder.from_facts({**make().facts(), **change}, EncoderSettings(), 1)
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ each that is learned, and the frozen part's output, 2 bytes x tokens x width, in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,24 +32,20 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_v
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.strings import Strings
 from xmtc.errors import ConfigError
 from xmtc.models.aplc_xlnet.costs import parameter_count
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Capabilities, ModelConfig
+from xmtc.models.fine_tuning import FineTunedModel
 from xmtc.nn.settings import EncoderSettings, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.seeding import derived_seed
-from xmtc.storage import FolderReader, FolderWriter
-from xmtc.text.subword_tokenizer import SubwordTokenizer
-from xmtc.text.token_store import TokenStore
 
 if TYPE_CHECKING:
     from xmtc.models.aplc_xlnet.network import AplcLearner, AplcNetwork
-    from xmtc.nn.datasets import Documents, LabelledTexts
-    from xmtc.nn.serialization import Arrays
+    from xmtc.nn.datasets import LabelledTexts
+    from xmtc.nn.encoders.encoder import Encoder
 
-WEIGHTS = "network"
 HEAD = "head"
 Partition = Literal["even", "auto"] | tuple[PositiveInt, ...] | tuple[PositiveFloat, ...]
 MANY_LABELS = (100_000, 600_000)  # from where the paper has three and four clusters
@@ -124,7 +120,7 @@ class AplcConfig(ModelConfig):
         return [float(value) for value in self.partition]
 
 
-class AplcXlNet(Model):
+class AplcXlNet(FineTunedModel):
     """A pretrained encoder, a hidden layer, and adaptive probabilistic label clusters.
 
     >>> AplcXlNet(encoder=dict(name="minilm"), clusters=3).title
@@ -140,9 +136,8 @@ class AplcXlNet(Model):
     Config = AplcConfig
     config: AplcConfig
 
-    tokenizer_: SubwordTokenizer
-    seen_: NDArray[np.int64]  # labels that documents had; the clusters know only these, by their place here
     network_: AplcNetwork
+    structure_file = "clusters"
 
     @property
     def title(self) -> str:
@@ -164,39 +159,31 @@ class AplcXlNet(Model):
         encoder = training_memory(config.encoder, len(corpus), corpus.texts.nbytes, config.training.batch_size)
         return encoder + 28 * output + 16 * min(config.training.batch_size, len(corpus)) * len(counts)
 
-    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.models.aplc_xlnet.network import AplcLearner, AplcNetwork
-        from xmtc.nn.datasets import LabelledTexts, train_valid_split
-        from xmtc.nn.encoders.encoder import Encoder
-        from xmtc.nn.encoders.pretrained import load_pretrained
-        from xmtc.nn.parallel import torch_threads
-        from xmtc.nn.trainer import train
+    def _label_structure(self, corpus: Corpus) -> FrequencyClusters:
+        return self._clusters(corpus.label_counts[self.seen_.ids], len(corpus))
 
-        assert corpus.texts is not None
-        config, seed = self.config, derived_seed(self.config.seed, 0)
-        self.seen_ = np.flatnonzero(corpus.label_counts)
-        clusters = self._clusters(corpus.label_counts[self.seen_], len(corpus))
-        pretrained = load_pretrained(config.encoder.name)
-        encoder = Encoder.of(pretrained, config.encoder)
-        self.tokenizer_ = pretrained.tokenizer
-        self.network_ = AplcNetwork.made(
-            encoder, clusters, hidden=config.hidden, decay=config.decay, dropout=config.dropout, seed=seed
-        )
-        most = config.training.valid_documents
-        train_set, valid_set = train_valid_split(
-            corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed
-        )
-        with torch_threads() as cores:
+    def _structure_of(self, arrays: Mapping[str, NDArray[Any]]) -> FrequencyClusters:
+        clusters = FrequencyClusters.from_arrays(arrays)
+        if clusters.labels != len(self.seen_):
+            raise ValueError("the labels of the clusters are not those of the model")
+        return clusters
 
-            def read(part: Documents) -> LabelledTexts:
-                texts = encoder.texts(part.tokens, cores, in_file=config.training.processes > 1)
-                return LabelledTexts(texts, part.targets[:, self.seen_])
+    def _structure_arrays(self) -> dict[str, NDArray[Any]]:
+        return self.network_.output.clusters.to_arrays()
 
-            learner = AplcLearner(self.network_, read(train_set), read(valid_set))
-        if config.training.head_epochs:
+    def _network(self, encoder: Encoder, structure: FrequencyClusters) -> AplcNetwork:
+        from xmtc.models.aplc_xlnet.network import AplcNetwork
+
+        return AplcNetwork(encoder, structure, self.config)
+
+    def _learner(self, train: LabelledTexts, valid: LabelledTexts) -> AplcLearner:
+        from xmtc.models.aplc_xlnet.network import AplcLearner
+
+        return AplcLearner(self.network_, train, valid)
+
+    def _before_training(self, learner: AplcLearner, checkpoints: Checkpoints) -> None:
+        if self.config.training.head_epochs:
             self._train_head(learner, checkpoints)
-        train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
-        self.network_.eval()
 
     def _train_head(self, learner: AplcLearner, checkpoints: Checkpoints) -> None:
         """Train what is above the encoder, with the encoder as it came."""
@@ -233,9 +220,6 @@ class AplcXlNet(Model):
             return FrequencyClusters.cheapest(counts, documents, clusters - 1, config.decay)
         return FrequencyClusters.by_cut_offs(counts, [labels * at // clusters for at in range(1, clusters)])
 
-    def _tokens(self, texts: Strings) -> TokenStore:
-        return self.tokenizer_.encode(texts, self.config.encoder.max_tokens)
-
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.models.aplc_xlnet.network import best_labels
         from xmtc.nn.encoders.encoder import EncoderTexts, batches_of
@@ -245,37 +229,4 @@ class AplcXlNet(Model):
         texts = EncoderTexts(self._tokens(corpus.texts))
         with torch_threads(len(batches_of(texts))) as cores:
             ids, scores = best_labels(self.network_, texts, k, cores)
-        return Predictions(
-            np.where(ids < 0, -1, self.seen_[ids]).astype(np.int32), scores, self._fitted(), self.score_kind
-        )
-
-    def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
-
-        folder.text("tokenizer.json", self.tokenizer_.to_json())
-        folder.json("encoder", self.network_.encoder.facts())
-        folder.arrays("clusters", {"seen": self.seen_, **self.network_.output.clusters.to_arrays()})
-        folder.arrays(WEIGHTS, weights_of(self.network_))
-
-    def _load(self, folder: FolderReader) -> None:
-        from xmtc.models.aplc_xlnet.network import AplcNetwork
-        from xmtc.nn.encoders.encoder import Encoder
-        from xmtc.nn.serialization import read_network
-
-        self.tokenizer_ = SubwordTokenizer.from_json(folder.text("tokenizer.json"))
-        with folder.building("clusters"):
-            arrays = folder.arrays("clusters")
-            self.seen_ = arrays["seen"].astype(np.int64, casting="safe")
-            clusters = FrequencyClusters.from_arrays(arrays)
-            rising = np.diff(self.seen_, prepend=-1, append=len(self._fitted())) > 0
-            if not rising.all() or clusters.labels != len(self.seen_):
-                raise ValueError("the labels of the clusters are not those of the model")
-        facts, config = folder.json("encoder"), self.config
-
-        def made(_: Arrays) -> AplcNetwork:
-            encoder = Encoder.from_facts(facts, config.encoder)
-            if encoder.vocabulary < len(self.tokenizer_):
-                raise ValueError(f"an encoder of {encoder.vocabulary} tokens for {len(self.tokenizer_)}")
-            return AplcNetwork(encoder, clusters, config.hidden, config.decay, config.dropout)
-
-        self.network_ = read_network(folder, WEIGHTS, made).eval()
+        return Predictions(self.seen_.labels(ids), scores, self._fitted(), self.score_kind)

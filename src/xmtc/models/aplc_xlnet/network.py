@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,9 +18,12 @@ from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import LabelledTexts
 from xmtc.nn.dropout import dropout
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
-from xmtc.nn.metrics import EVAL_K, ndcg
+from xmtc.nn.learner import Learner
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
+
+if TYPE_CHECKING:
+    from xmtc.models.aplc_xlnet.model import AplcConfig
 
 SMALLEST = 1e-6
 READ_BATCH = 8192  # documents whose hidden states are kept until their labels are sought
@@ -30,26 +34,14 @@ Found = tuple[NDArray[np.int32], NDArray[np.float32]]  # labels and probabilitie
 class AplcNetwork(nn.Module):
     """The call gives the hidden states (documents, hidden) of which `output` makes a loss or the best labels."""
 
-    def __init__(
-        self, encoder: Encoder, clusters: FrequencyClusters, hidden: int | None, decay: float, dropout: float
-    ) -> None:
+    def __init__(self, encoder: Encoder, clusters: FrequencyClusters, config: AplcConfig) -> None:
         super().__init__()
         self.encoder = encoder
-        self.hidden = nn.Linear(encoder.width, hidden or encoder.width)
-        self.output = AdaptiveClusters(clusters, self.hidden.out_features, decay)
-        self.dropout = dropout
+        self.hidden = nn.Linear(encoder.width, config.hidden or encoder.width)
+        self.output = AdaptiveClusters(clusters, self.hidden.out_features, config.decay)
+        self.dropout = config.dropout
         nn.init.normal_(self.hidden.weight, std=START_DEVIATION)
         nn.init.zeros_(self.hidden.bias)
-
-    @classmethod
-    def made(
-        cls, encoder: Encoder, clusters: FrequencyClusters, *, hidden: int | None, decay: float, dropout: float,
-        seed: int,
-    ) -> AplcNetwork:  # fmt: skip
-        """A new network on an encoder; the same for the same seed."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return cls(encoder, clusters, hidden, decay, dropout)
 
     def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
         """Hidden states (documents, hidden)."""
@@ -73,12 +65,12 @@ class LabelledVectors:
     targets: Csr
 
 
-class AplcLearner:
-    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`."""
+class AplcLearner(Learner[AplcNetwork]):
+    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`."""
 
     def __init__(self, network: AplcNetwork, train: LabelledTexts, valid: LabelledTexts) -> None:
         self.network, self.train, self.valid = network, train, valid
-        self.lengths: Ints = train.texts.lengths
+        self.lengths, self.valid_targets = train.texts.lengths, valid.targets
 
     def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """The mean over the documents."""
@@ -86,20 +78,18 @@ class AplcLearner:
         loss: Tensor = self.network.output(hidden, take_rows(self.train.targets, documents))
         return loss
 
-    def validation_ndcg(self, cores: Cores) -> float | None:
-        """nDCG@5 of the labels found for the validation documents."""
-        if not self.valid.targets.nnz:
-            return None
-        return ndcg(best_labels(self.network, self.valid.texts, EVAL_K, cores, "checking")[0], self.valid.targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        return best_labels(self.network, self.valid.texts, k, cores, "evaluating")[0]
 
 
-class HeadLearner:
+class HeadLearner(Learner[nn.ModuleDict]):
     """The network above the encoder, which learns from vectors that the encoder has made once and for all."""
 
     def __init__(self, whole: AplcNetwork, train: LabelledVectors, valid: LabelledVectors) -> None:
         self.whole, self.train, self.valid = whole, train, valid
         self.network = nn.ModuleDict({"hidden": whole.hidden, "output": whole.output})
-        self.lengths: Ints = np.ones(len(train.vectors), np.int64)
+        self.lengths, self.valid_targets = np.ones(len(train.vectors), np.int64), valid.targets
 
     def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """The mean over the documents."""
@@ -107,13 +97,10 @@ class HeadLearner:
         loss: Tensor = self.whole.output(hidden, take_rows(self.train.targets, documents))
         return loss
 
-    def validation_ndcg(self, cores: Cores) -> float | None:
-        """nDCG@5 of the labels found for the validation documents."""
-        if not self.valid.targets.nnz:
-            return None
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
         with torch.inference_mode():
-            found = self.whole.output.top_k(self.whole.states(self.valid.vectors), EVAL_K)[0]
-        return ndcg(found, self.valid.targets)
+            return self.whole.output.top_k(self.whole.states(self.valid.vectors), k)[0]
 
 
 def best_labels(network: AplcNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging") -> Found:

@@ -12,8 +12,10 @@ from xmtc.corpus.corpus import take_rows
 from xmtc.models.attentionxml.network import AttentionXmlNetwork
 from xmtc.nn.batching import Ints, by_length, padded
 from xmtc.nn.datasets import Documents
+from xmtc.nn.layers import finite
+from xmtc.nn.learner import Learner
 from xmtc.nn.level import PREDICT_BATCH
-from xmtc.nn.metrics import EVAL_K, is_relevant, ndcg
+from xmtc.nn.metrics import is_relevant
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
 from xmtc.search.listed import Listed
@@ -33,8 +35,7 @@ def corrected(
         with torch.inference_mode():
             places = torch.from_numpy(np.maximum(labels, 0).astype(np.int64))
             scores = network.corrected(*padded(tokens, documents), places, torch.from_numpy(odds))
-            # A model file may hold any numbers; they must still give an order.
-            sound = torch.nan_to_num(scores, nan=-100.0, posinf=100.0, neginf=-100.0).sigmoid().numpy()
+            sound = finite(scores).sigmoid().numpy()
         sound[labels < 0] = -1
         # Best first, ties to the lower label.
         order = np.lexsort((labels, -sound), axis=-1)
@@ -49,8 +50,8 @@ def corrected(
     return ids, probabilities
 
 
-class CorrectionLearner:
-    """A network, the documents and lists it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`.
+class CorrectionLearner(Learner[AttentionXmlNetwork]):
+    """A network, the documents and lists it learns from and those it is judged by; see `xmtc.nn.learner.Learner`.
 
     It is asked about the labels of each document's list, and about all labels that documents of the batch have: those
     that the document's own list lacks are known to be without log-odds.
@@ -67,7 +68,7 @@ class CorrectionLearner:
     ) -> None:
         self.network, self.train, self.listed = network, train, listed
         self.valid, self.valid_listed = valid, valid_listed
-        self.lengths = train.tokens.lengths
+        self.lengths, self.valid_targets = train.tokens.lengths, valid.targets
         self._batch = batch
 
     def share_of_unlisted(self) -> float:
@@ -95,9 +96,6 @@ class CorrectionLearner:
         each = functional.binary_cross_entropy_with_logits(scores, relevant, reduction="none")
         return (each * asked).sum() / asked.sum().clamp(min=1)
 
-    def validation_ndcg(self, cores: Cores) -> float | None:
-        """nDCG@5 of the labels found for the validation documents."""
-        if not self.valid.targets.nnz:
-            return None
-        found, _ = corrected(self.network, self.valid.tokens, self.valid_listed, cores, "checking")
-        return ndcg(found[:, :EVAL_K], self.valid.targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        return corrected(self.network, self.valid.tokens, self.valid_listed, cores, "evaluating")[0][:, :k]

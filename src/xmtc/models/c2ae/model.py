@@ -38,7 +38,6 @@ from xmtc.text.tfidf import TfIdfSettings
 
 if TYPE_CHECKING:
     from xmtc.models.c2ae.network import CoupledAutoencoder
-    from xmtc.nn.serialization import Arrays
 
 WEIGHTS = "network"
 LATENT_SHARE, MOST_LATENT = 0.8, 512
@@ -108,24 +107,23 @@ class C2ae(Model):
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         from xmtc.models.c2ae.network import CoupledLearner
         from xmtc.nn.datasets import examples_of
+        from xmtc.nn.layers import seeded
         from xmtc.nn.trainer import train
 
         config = self.config
         self.vectors_ = DocumentVectors(config.tfidf)
         most = config.training.valid_documents
         everything, rows, valid_set = examples_of(corpus, valid, self.vectors_, most, config.seed)
-        self.network_ = self._network(len(corpus.labels), derived_seed(config.seed, 0))
+        with seeded(derived_seed(config.seed, 0)):
+            self.network_ = self._network(len(corpus.labels))
         learner = CoupledLearner(self.network_, everything.take(rows), valid_set, config.alpha, config.lagrange)
         train(learner, config.training.at(0), derived_seed(config.seed, 1), checkpoints, WEIGHTS)
 
-    def _network(self, labels: int, seed: int) -> CoupledAutoencoder:
+    def _network(self, labels: int) -> CoupledAutoencoder:
         from xmtc.models.c2ae.network import CoupledAutoencoder
 
         config = self.config
-        return CoupledAutoencoder.made(
-            self.vectors_.width, labels, latent=self._latent(labels), hidden=config.hidden, dropout=config.dropout,
-            seed=seed,
-        )  # fmt: skip
+        return CoupledAutoencoder(self.vectors_.width, labels, self._latent(labels), config.hidden, config.dropout)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         ids, scores = self.network_.best(self.vectors_.transform(corpus), k)
@@ -144,7 +142,4 @@ class C2ae(Model):
             self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
         labels = len(self._fitted())
 
-        def made(_: Arrays) -> CoupledAutoencoder:
-            return self._network(labels, 0)
-
-        self.network_ = read_network(folder, WEIGHTS, made)
+        self.network_ = read_network(folder, WEIGHTS, lambda _: self._network(labels))

@@ -16,7 +16,7 @@ from xmtc.corpus.labels import Csr
 from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import Examples
 from xmtc.nn.dropout import dropout
-from xmtc.nn.metrics import EVAL_K, ndcg
+from xmtc.nn.learner import Learner
 from xmtc.nn.parallel import Cores
 
 PREDICT_BATCH = 256  # documents that go through the network at a time in prediction
@@ -53,15 +53,6 @@ class CoupledAutoencoder(nn.Module):
         self.labels, self.labels_latent = Bag(labels, hidden), nn.Linear(hidden, latent)
         self.decoder, self.output = nn.Linear(latent, hidden), nn.Linear(hidden, labels)
         self.dropout = dropout
-
-    @classmethod
-    def made(
-        cls, features: int, labels: int, *, latent: int, hidden: int, dropout: float, seed: int
-    ) -> CoupledAutoencoder:
-        """A new network, the same for the same seed."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return cls(features, labels, latent, hidden, dropout)
 
     def of_features(self, rows: Csr, rng: np.random.Generator | None = None) -> Tensor:
         """F_x, (documents, latent)."""
@@ -129,15 +120,15 @@ def pair_loss(scores: Tensor, relevant: Tensor) -> Tensor:
     return (ours + others).exp().sum() / len(both)
 
 
-class CoupledLearner:
-    """The network, the documents that it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`."""
+class CoupledLearner(Learner[CoupledAutoencoder]):
+    """The network, the documents that it learns from and those it is judged by; see `xmtc.nn.learner.Learner`."""
 
     def __init__(
         self, network: CoupledAutoencoder, train: Examples, valid: Examples, alpha: float, lagrange: float
     ) -> None:
         self.network, self.train, self.valid = network, train, valid
         self.alpha, self.lagrange = alpha, lagrange
-        self.lengths: Ints = np.diff(train.features.indptr).astype(np.int64)
+        self.lengths, self.valid_targets = np.diff(train.features.indptr).astype(np.int64), valid.targets
 
     def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """How far both latents are apart, and how far irrelevant labels stand above relevant ones."""
@@ -154,9 +145,6 @@ class CoupledLearner:
         weight = self.alpha / latent.shape[1]
         return link_loss(features, latent, self.lagrange) + weight * pair_loss(scores, relevant)
 
-    def validation_ndcg(self, cores: Cores) -> float | None:
-        """nDCG@5 of the labels found for the validation documents that have some; None without such."""
-        if not self.valid.targets.nnz:
-            return None
-        found, _ = self.network.best(self.valid.features, min(EVAL_K, self.valid.targets.shape[1]))
-        return ndcg(found, self.valid.targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        return self.network.best(self.valid.features, min(k, self.valid.targets.shape[1]))[0]

@@ -24,7 +24,8 @@ with labels x bottleneck (flat: labels x 5 widths), up to seven numbers for each
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,25 +33,21 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
-from xmtc.corpus.strings import Strings
 from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Capabilities, ModelConfig
+from xmtc.models.fine_tuning import FineTunedModel
 from xmtc.nn.settings import EncoderSettings, Epoch, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.seeding import derived_seed
-from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
-from xmtc.text.subword_tokenizer import SubwordTokenizer
 from xmtc.text.tfidf import TfIdfSettings
-from xmtc.text.token_store import TokenStore
 
 if TYPE_CHECKING:
-    from xmtc.models.lightxml.network import LightNetwork
-    from xmtc.nn.datasets import Documents, LabelledTexts
-    from xmtc.nn.serialization import Arrays
+    from xmtc.models.lightxml.network import LightLearner, LightNetwork
+    from xmtc.nn.datasets import LabelledTexts
+    from xmtc.nn.encoders.encoder import Encoder
 
-WEIGHTS = "network"
 FLAT_UP_TO = 35_000  # labels; the paper is flat with 31,000
 
 
@@ -95,7 +92,7 @@ class LightXmlConfig(ModelConfig):
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
 
 
-class LightXml(Model):
+class LightXml(FineTunedModel):
     """A transformer with dynamic negative sampling.
 
     >>> LightXml(encoder=dict(name="minilm"), tree="clusters").title
@@ -111,9 +108,8 @@ class LightXml(Model):
     Config = LightXmlConfig
     config: LightXmlConfig
 
-    tokenizer_: SubwordTokenizer
-    seen_: NDArray[np.int64]  # labels that documents had; the tree knows only these, by their place here
     network_: LightNetwork
+    structure_file = "tree"
 
     @property
     def title(self) -> str:
@@ -145,55 +141,46 @@ class LightXml(Model):
         tree = self.config.tree
         return tree == "flat" or (tree == "auto" and labels <= FLAT_UP_TO)
 
-    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.models.lightxml.network import LightLearner, LightNetwork
-        from xmtc.nn.datasets import LabelledTexts, train_valid_split
-        from xmtc.nn.encoders.encoder import Encoder
-        from xmtc.nn.encoders.pretrained import load_pretrained
-        from xmtc.nn.parallel import torch_threads
-        from xmtc.nn.trainer import train
+    @property
+    def last_layers(self) -> int:  # type: ignore[override]
+        """Of the encoder, whose vectors make a document's vector."""
+        return self.config.layers
 
-        assert corpus.texts is not None
-        config, seed = self.config, derived_seed(self.config.seed, 0)
-        self.seen_ = np.flatnonzero(corpus.label_counts)
-        pretrained = load_pretrained(config.encoder.name)
-        encoder = Encoder.of(pretrained, config.encoder, config.layers)
-        self.tokenizer_ = pretrained.tokenizer
-        tree = self._tree(corpus)
-        self.network_ = LightNetwork.made(
-            encoder, tree, bottleneck=config.bottleneck, dropout=config.dropout, seed=seed
-        )
-        most = config.training.valid_documents
-        train_set, valid_set = train_valid_split(
-            corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed
-        )
-        with torch_threads() as cores:
+    def _structure_of(self, arrays: Mapping[str, NDArray[Any]]) -> LabelTree:
+        tree = LabelTree.from_arrays(arrays)
+        if tree.labels != len(self.seen_) or tree.depth > 2:
+            raise ValueError("the labels of the tree are not those of the model")
+        return tree
 
-            def read(part: Documents) -> LabelledTexts:
-                texts = encoder.texts(part.tokens, cores, in_file=config.training.processes > 1)
-                return LabelledTexts(texts, part.targets[:, self.seen_])
+    def _structure_arrays(self) -> dict[str, NDArray[Any]]:
+        return self.network_.tree.to_arrays()
 
-            learner = LightLearner(self.network_, read(train_set), read(valid_set), config.beam_width)
-        above = learner.top_targets
-        self.network_.expect(above.nnz / (above.shape[0] * above.shape[1]))
-        train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
-        self.network_.eval()
+    def _network(self, encoder: Encoder, structure: LabelTree) -> LightNetwork:
+        from xmtc.models.lightxml.network import LightNetwork
 
-    def _tree(self, corpus: Corpus) -> LabelTree:
+        return LightNetwork(encoder, structure, self.config.bottleneck, self.config.dropout)
+
+    def _learner(self, train: LabelledTexts, valid: LabelledTexts) -> LightLearner:
+        from xmtc.models.lightxml.network import LightLearner
+
+        return LightLearner(self.network_, train, valid, self.config.beam_width)
+
+    def _before_training(self, learner: LightLearner, checkpoints: Checkpoints) -> None:
+        clusters = learner.top_targets
+        self.network_.init_output_bias(clusters.nnz / (clusters.shape[0] * clusters.shape[1]))
+
+    def _label_structure(self, corpus: Corpus) -> LabelTree:
         """All labels below the root, or clusters between; of the labels that documents have."""
         config, labels = self.config, len(self.seen_)
         flat = LabelTree.of([[list(range(labels))]])
         if self._is_flat(labels):
             return flat
         features = DocumentVectors(config.tfidf).fit_transform(corpus)
-        vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), self.seen_)
+        vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), self.seen_.ids)
         tree = build_tree(vectors, max_leaf=config.max_leaf, levels=1, seed=derived_seed(config.seed, 0))
         clusters = tree.levels[0].shape[1] if tree.depth == 2 else 1
         print(f"lightxml: {labels:,} labels in {clusters:,} clusters", file=sys.stderr)
         return tree
-
-    def _tokens(self, texts: Strings) -> TokenStore:
-        return self.tokenizer_.encode(texts, self.config.encoder.max_tokens)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.models.lightxml.network import best_labels
@@ -204,36 +191,4 @@ class LightXml(Model):
         texts = EncoderTexts(self._tokens(corpus.texts))
         with torch_threads(len(batches_of(texts))) as cores:
             ids, scores = best_labels(self.network_, texts, self.config.beam_width, k, cores)
-        known = np.where(ids < 0, -1, self.seen_[ids])
-        return Predictions.sorted(known, np.exp(scores), self._fitted(), self.score_kind)
-
-    def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
-
-        folder.text("tokenizer.json", self.tokenizer_.to_json())
-        folder.json("encoder", self.network_.encoder.facts())
-        folder.arrays("tree", {"seen": self.seen_, **self.network_.tree.to_arrays()})
-        folder.arrays(WEIGHTS, weights_of(self.network_))
-
-    def _load(self, folder: FolderReader) -> None:
-        from xmtc.models.lightxml.network import LightNetwork
-        from xmtc.nn.encoders.encoder import Encoder
-        from xmtc.nn.serialization import read_network
-
-        self.tokenizer_ = SubwordTokenizer.from_json(folder.text("tokenizer.json"))
-        with folder.building("tree"):
-            arrays = folder.arrays("tree")
-            self.seen_ = arrays["seen"].astype(np.int64, casting="safe")
-            tree = LabelTree.from_arrays(arrays)
-            rising = np.diff(self.seen_, prepend=-1, append=len(self._fitted())) > 0
-            if not rising.all() or tree.labels != len(self.seen_) or tree.depth > 2:
-                raise ValueError("the labels of the tree are not those of the model")
-        facts, config = folder.json("encoder"), self.config
-
-        def made(_: Arrays) -> LightNetwork:
-            encoder = Encoder.from_facts(facts, config.encoder)
-            if encoder.vocabulary < len(self.tokenizer_):
-                raise ValueError(f"an encoder of {encoder.vocabulary} tokens for {len(self.tokenizer_)}")
-            return LightNetwork(encoder, tree, config.bottleneck, config.dropout)
-
-        self.network_ = read_network(folder, WEIGHTS, made).eval()
+        return Predictions.sorted(self.seen_.labels(ids), np.exp(scores), self._fitted(), self.score_kind)

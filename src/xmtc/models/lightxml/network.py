@@ -15,8 +15,9 @@ from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import LabelledTexts
 from xmtc.nn.dropout import dropout
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
-from xmtc.nn.layers import init_output_bias
-from xmtc.nn.metrics import EVAL_K, is_relevant, ndcg
+from xmtc.nn.layers import finite, init_output_bias
+from xmtc.nn.learner import Learner
+from xmtc.nn.metrics import is_relevant
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
 from xmtc.search.beam import beam_search, children_of
@@ -37,19 +38,10 @@ class LightNetwork(nn.Module):
         if tree.depth == 2:
             self.bottleneck = nn.Linear(encoder.width, bottleneck)
             self.labels = nn.Embedding(tree.labels, bottleneck, sparse=True)
+            nn.init.xavier_uniform_(self.labels.weight)
 
-    @classmethod
-    def made(cls, encoder: Encoder, tree: LabelTree, *, bottleneck: int, dropout: float, seed: int) -> LightNetwork:
-        """A new network on an encoder; the same for the same seed."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = cls(encoder, tree, bottleneck, dropout)
-            if tree.depth == 2:
-                nn.init.xavier_uniform_(network.labels.weight)
-        return network
-
-    def expect(self, share: float) -> None:
-        """Start with scores of clusters (flat: of labels) that fit if this share of them is right."""
+    def init_output_bias(self, share: float) -> None:
+        """Start with scores of clusters (flat: of labels) that fit if this share of them is relevant."""
         init_output_bias(self.generator, share)
 
     def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
@@ -70,8 +62,7 @@ class LightNetwork(nn.Module):
             sizes, children = children_of(level, nodes)
             points = self.bottleneck(vectors)[torch.from_numpy(np.repeat(rows, sizes))]
             logits = (self.labels(torch.from_numpy(children.astype(np.int64))) * points).sum(1)
-        # A model file may hold any numbers; they must still give an order.
-        sound = torch.nan_to_num(logits, nan=-100.0, posinf=100.0, neginf=-100.0).clamp_(-1e6, 1e6)
+        sound = finite(logits)
         return functional.logsigmoid(sound).numpy()
 
 
@@ -102,12 +93,12 @@ def candidates_of(
     return chosen, relevant, present
 
 
-class LightLearner:
-    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`."""
+class LightLearner(Learner[LightNetwork]):
+    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`."""
 
     def __init__(self, network: LightNetwork, train: LabelledTexts, valid: LabelledTexts, beam_width: int) -> None:
         self.network, self.train, self.valid, self.beam_width = network, train, valid, beam_width
-        self.lengths: Ints = train.texts.lengths
+        self.lengths, self.valid_targets = train.texts.lengths, valid.targets
         self.top_targets = network.tree.targets(train.targets)[0]
 
     def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
@@ -125,12 +116,9 @@ class LightLearner:
         inside = torch.from_numpy(present)
         return loss + entropy(scores[inside], torch.from_numpy(relevant.astype(np.float32))[inside])
 
-    def validation_ndcg(self, cores: Cores) -> float | None:
-        """nDCG@5 of the labels found for the validation documents; None without such."""
-        if not self.valid.targets.nnz:
-            return None
-        found, _ = best_labels(self.network, self.valid.texts, self.beam_width, EVAL_K, cores, "checking")
-        return ndcg(found, self.valid.targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        return best_labels(self.network, self.valid.texts, self.beam_width, k, cores, "evaluating")[0]
 
 
 def best_labels(

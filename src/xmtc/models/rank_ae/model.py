@@ -50,7 +50,7 @@ from xmtc.text.word_vectors import read_vectors
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from xmtc.models.rank_ae.network import AutoEncoder, AutoEncoderLearner, Objective
+    from xmtc.models.rank_ae.network import AutoEncoder, AutoEncoderLearner
     from xmtc.nn.datasets import Examples
 
 WEIGHTS = "network"
@@ -156,6 +156,7 @@ class RankAe(Model):
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         from xmtc.models.rank_ae.network import AutoEncoderLearner
         from xmtc.nn.datasets import examples_of
+        from xmtc.nn.layers import seeded
         from xmtc.nn.trainer import train
 
         config, seed = self.config, derived_seed(self.config.seed, 0)
@@ -166,9 +167,10 @@ class RankAe(Model):
         shares = (corpus.label_counts + 1) / (len(corpus) + 2)
 
         def learner(documents: Examples, check: Examples) -> AutoEncoderLearner:
-            self.network_ = self._network(table.clone(), len(corpus.labels), seed)
-            self.network_.expect(shares)
-            return AutoEncoderLearner(self.network_, documents, check, self._objective(len(corpus.labels)))
+            with seeded(seed):
+                self.network_ = self._network(table.clone(), len(corpus.labels))
+            self.network_.init_output_bias(shares)
+            return AutoEncoderLearner(self.network_, documents, check, config)
 
         settings = config.training.at(0)
         steps = train(learner(everything.take(train_set), valid_set), settings, seed, checkpoints, WEIGHTS)
@@ -198,27 +200,10 @@ class RankAe(Model):
             )
         return torch.from_numpy(found.table(words, rng, RANDOM_SCALE)[1:])
 
-    def _network(self, table: Tensor, labels: int, seed: int) -> AutoEncoder:
+    def _network(self, table: Tensor, labels: int) -> AutoEncoder:
         from xmtc.models.rank_ae.network import AutoEncoder
 
-        config = self.config
-        return AutoEncoder.made(
-            table, labels, latent=config.latent, hidden=config.hidden, sparse=labels > MANY_LABELS, seed=seed,
-            ratio=config.ratio if config.attention else None,
-        )  # fmt: skip
-
-    def _objective(self, labels: int) -> Objective:
-        from xmtc.models.rank_ae.network import Objective
-
-        config = self.config
-        return Objective(
-            loss=config.loss, x_loss=config.x_loss, output=config.output, margin=config.margin,
-            normalise=config.normalise,
-            balance=config.balance, x_decode=config.x_decode, standardise=config.standardise, denoise=config.denoise,
-            feature_dropout=config.feature_dropout,
-            feature_noise=config.feature_noise, dropout=config.dropout,
-            negative_samples=config.negative_samples if labels > MANY_LABELS else None,
-        )  # fmt: skip
+        return AutoEncoder(table, labels, self.config, sparse=labels > MANY_LABELS)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.models.rank_ae.network import PREDICT_BATCH, best_labels
@@ -278,7 +263,7 @@ class RankAe(Model):
             self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
         labels, shape = len(self._fitted()), (self.vectors_.width, self.config.channels)
 
-        self.network_ = read_network(folder, WEIGHTS, lambda _: self._network(torch.empty(shape), labels, 0))
+        self.network_ = read_network(folder, WEIGHTS, lambda _: self._network(torch.empty(shape), labels))
 
 
 def _left_out(query: Csr, entries: NDArray[np.int64]) -> Csr:

@@ -15,9 +15,9 @@ from xmtc.corpus.labels import Csr
 from xmtc.models.treaderxml.knowledge import TReaderInputs
 from xmtc.models.treaderxml.network import TeacherBatch, TReaderNetwork
 from xmtc.nn.batching import Ints, by_length, padded
-from xmtc.nn.layers import as_tensor
+from xmtc.nn.layers import as_tensor, finite
+from xmtc.nn.learner import Learner
 from xmtc.nn.level import MAX_SCORES, PREDICT_BATCH
-from xmtc.nn.metrics import EVAL_K, ndcg
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
 from xmtc.search.beam import children_of
@@ -149,13 +149,12 @@ class TReaderScorer:
         if self.candidates is not None:
             labels, own, _ = self.chosen(inputs, documents, hidden)
         scores = self.scores(inputs, documents, hidden, labels)
-        # A model file may hold any numbers; they must still give an order.
-        scores = torch.nan_to_num(scores, nan=-100.0, posinf=100.0, neginf=-100.0)
+        scores = finite(scores)
         return labels, scores if own is None else scores.masked_fill(~torch.from_numpy(own), -torch.inf)
 
 
-class TReaderLearner:
-    """A reader, the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`."""
+class TReaderLearner(Learner[TReaderNetwork]):
+    """A reader, the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`."""
 
     def __init__(
         self,
@@ -191,11 +190,9 @@ class TReaderLearner:
             loss = loss + further * (of_clusters.shape[1] / scores.shape[1])
         return loss
 
-    def validation_ndcg(self, cores: Cores) -> float | None:
-        """nDCG@5 of the labels found for the validation documents."""
-        if not self.valid_targets.nnz:
-            return None
-        return ndcg(self.scorer.best(self.valid, EVAL_K, cores)[0], self.valid_targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        return self.scorer.best(self.valid, k, cores)[0]
 
 
 def dense_part(matrix: Csr, columns: Ints | None) -> NDArray[np.float32]:

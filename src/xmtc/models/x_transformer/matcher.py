@@ -17,7 +17,7 @@ from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import Documents, LabelledTexts, train_valid_split, validation_rows
 from xmtc.nn.dropout import dropout
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
-from xmtc.nn.metrics import EVAL_K, ndcg
+from xmtc.nn.learner import Learner
 from xmtc.nn.parallel import Cores, torch_threads
 from xmtc.nn.settings import TrainingSettings
 from xmtc.text.token_store import TokenStore
@@ -35,20 +35,14 @@ class Matcher(nn.Module):
 
     output: nn.Linear | None
 
-    def __init__(self, encoder: Encoder, clusters: int, dropout: float) -> None:
+    def __init__(self, encoder: Encoder, clusters: int, dropout: float, seed: int | None = None) -> None:
         super().__init__()
         self.encoder, self.clusters, self.dropout = encoder, clusters, dropout
         self.output = nn.Linear(encoder.width, clusters) if clusters else None
-
-    @classmethod
-    def made(cls, encoder: Encoder, clusters: int, dropout: float, seed: int) -> Matcher:
-        """A new matcher on an encoder; the same for the same seed."""
-        network = cls(encoder, clusters, dropout)
-        if network.output is not None:
+        if self.output is not None and seed is not None:  # else its weights come from a file
             deviation = START_DEVIATION if clusters > 1 else 0.0
-            nn.init.normal_(network.output.weight, std=deviation, generator=torch.Generator().manual_seed(seed))
-            nn.init.constant_(network.output.bias, NO if clusters > 1 else YES)
-        return network
+            nn.init.normal_(self.output.weight, std=deviation, generator=torch.Generator().manual_seed(seed))
+            nn.init.constant_(self.output.bias, NO if clusters > 1 else YES)
 
     def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
         """Scores (documents, clusters)."""
@@ -76,28 +70,25 @@ def squared_hinge(scores: Tensor, relevant: Tensor) -> Tensor:
     return torch.relu(1 - (2 * relevant - 1) * scores).square().mean()
 
 
-class MatcherLearner:
-    """The matcher with the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`.
+class MatcherLearner(Learner[Matcher]):
+    """The matcher with the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`.
 
     The documents' targets are clusters.
     """
 
     def __init__(self, network: Matcher, train: LabelledTexts, valid: LabelledTexts) -> None:
         self.network, self.train, self.valid = network, train, valid
-        self.lengths: Ints = train.texts.lengths
+        self.lengths, self.valid_targets = train.texts.lengths, valid.targets
 
     def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """Squared hinge, the mean over documents and clusters."""
         relevant = torch.from_numpy(take_rows(self.train.targets, documents).toarray())
         return squared_hinge(self.network(self.train.texts, documents, rng), relevant)
 
-    def validation_ndcg(self, cores: Cores) -> float | None:
-        """nDCG@5 of the clusters found for the validation documents; None without such."""
-        if not self.valid.targets.nnz:
-            return None
-        vectors = self.network.encoder.vectors(self.valid.texts, cores, "checking")
-        best = np.argsort(-self.network.scores(vectors), axis=1, kind="stable")[:, :EVAL_K]
-        return ndcg(best.astype(np.int32), self.valid.targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        vectors = self.network.encoder.vectors(self.valid.texts, cores, "evaluating")
+        return np.argsort(-self.network.scores(vectors), axis=1, kind="stable")[:, :k].astype(np.int32)
 
 
 def tuned(

@@ -263,7 +263,7 @@ class XTransformer(Model):
 
         assert corpus.texts is not None
         config, seed, clusters = self.config, derived_seed(self.config.seed, at), tree.levels[0].shape[1]
-        network = Matcher.made(self._encoder(), clusters, config.dropout, seed)
+        network = Matcher(self._encoder(), clusters, config.dropout, seed)
         self.networks_.append(network)
         if clusters == 1:  # nothing to decide
             return self._encoded(network, corpus.texts, checkpoints, f"matcher{at}-vectors")
@@ -402,15 +402,13 @@ class XTransformer(Model):
         self.tokenizer_ = SubwordTokenizer.from_json(folder.text("tokenizer.json"))
         facts = folder.json("encoder")
 
-        def made(arrays: Arrays) -> Matcher:
-            encoder = Encoder.from_facts(facts, config.encoder)
-            if encoder.vocabulary < len(self.tokenizer_):
-                raise ValueError(f"an encoder of {encoder.vocabulary} tokens for {len(self.tokenizer_)}")
+        def empty(arrays: Arrays) -> Matcher:
+            encoder = Encoder.from_facts(facts, config.encoder, len(self.tokenizer_))
             return Matcher(encoder, 0 if self._linear else len(arrays["output.bias"]), config.dropout)
 
         members, labels = len(config.label_vectors), len(self._fitted())
         self.networks_ = [
-            read_network(folder, f"matcher{at}", made).eval() for at in range(1 if self._linear else members)
+            read_network(folder, f"matcher{at}", empty).eval() for at in range(1 if self._linear else members)
         ]
         self.rankers_ = [read_tree(folder, f"ranker{at}", labels, self._width) for at in range(members)]
         for at, ranker in enumerate(self.rankers_):

@@ -106,6 +106,7 @@ class XmlCnn(Model):
         import torch
 
         from xmtc.nn.datasets import prepare_word_datasets
+        from xmtc.nn.layers import seeded
         from xmtc.nn.level import Beam, LevelLearner
         from xmtc.nn.trainer import train
 
@@ -114,21 +115,17 @@ class XmlCnn(Model):
             corpus, valid, config.words, config.training, config.seed
         )
         seed = derived_seed(config.seed, 0)
-        self.network_ = self._network(torch.from_numpy(table), len(corpus.labels), seed)
+        with seeded(seed):
+            self.network_ = self._network(torch.from_numpy(table), len(corpus.labels))
         beams = [Beam.at_root(len(part.tokens)) for part in (train_set, valid_set)]
         learner = LevelLearner(self.network_, _flat(len(corpus.labels)), True, train_set, beams[0], valid_set, beams[1])
-        self.network_.expect(learner.share_of_positives())
+        self.network_.init_output_bias(learner.share_of_positives())
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
 
-    def _network(self, table: Tensor, labels: int, seed: int) -> ConvolutionNetwork:
+    def _network(self, table: Tensor, labels: int) -> ConvolutionNetwork:
         from xmtc.models.xml_cnn.network import ConvolutionNetwork
 
-        config = self.config
-        return ConvolutionNetwork.made(
-            table, labels, widths=config.widths, filters=config.filters, chunks=config.chunks, stride=config.stride,
-            bottleneck=config.bottleneck, word_dropout=config.words.dropout, dropout=config.dropout,
-            frozen=config.words.frozen, seed=seed,
-        )  # fmt: skip
+        return ConvolutionNetwork(table, labels, self.config)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.nn.level import PREDICT_BATCH, Beam, expand_beam
@@ -150,18 +147,15 @@ class XmlCnn(Model):
     def _load(self, folder: FolderReader) -> None:
         import torch
 
-        from xmtc.nn.serialization import read_network
+        from xmtc.nn.serialization import read_network, word_table_shape
 
         self.tokenizer_ = WordTokenizer.from_json(folder.text("tokenizer.json"))
         labels = len(self._fitted())
 
-        def made(arrays: Arrays) -> ConvolutionNetwork:
-            table = arrays["words.words.weight"]
-            if table.ndim != 2 or len(table) != len(self.tokenizer_):
-                raise ValueError(f"a table of the shape {table.shape} for {len(self.tokenizer_)} words")
-            return self._network(torch.empty(table.shape), labels, 0)
+        def empty(arrays: Arrays) -> ConvolutionNetwork:
+            return self._network(torch.empty(word_table_shape(arrays, len(self.tokenizer_))), labels)
 
-        self.network_ = read_network(folder, WEIGHTS, made)
+        self.network_ = read_network(folder, WEIGHTS, empty)
 
 
 def _flat(labels: int) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.errors import BadModelFolder, XmtcError
+from xmtc.errors import XmtcError
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
 from xmtc.nn.encoders.pretrained import load_pretrained
 from xmtc.nn.parallel import torch_threads
@@ -55,9 +55,7 @@ class EncoderVectors:
         """The inverse of `save`; BadModelFolder if the parts do not fit."""
         tokenizer = SubwordTokenizer.from_json(folder.text("subwords.json"))
         facts = folder.json(WEIGHTS)
-        encoder = read_network(folder, WEIGHTS, lambda _: Encoder.from_facts(facts, _plain(settings)))
-        if len(tokenizer) > encoder.vocabulary:
-            raise BadModelFolder(f"{folder.folder}: the tokenizer of the search is not that of its encoder")
+        encoder = read_network(folder, WEIGHTS, lambda _: Encoder.from_facts(facts, _plain(settings), len(tokenizer)))
         return cls(tokenizer, encoder, settings.max_tokens)
 
 

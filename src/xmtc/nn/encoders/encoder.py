@@ -118,15 +118,18 @@ class Encoder(nn.Module):
         return {"pooling": self.pooling, "last_layers": self.last_layers, "config": settings}
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any], settings: EncoderSettings) -> Self:
-        """An encoder for prediction, without weights; ValueError for facts that make none."""
+    def from_facts(cls, facts: Mapping[str, Any], settings: EncoderSettings, tokens: int) -> Self:
+        """An encoder for prediction, without weights; ValueError for facts that make none for this many token ids."""
         try:
             if facts["pooling"] not in ("first", "last", "mean"):
                 raise ValueError(f"pooling {facts['pooling']!r}")
             plain = settings.model_copy(update={"frozen_layers": 0, "checkpointing": False})
-            return cls(empty_encoder(facts["config"]), facts["pooling"], plain, int(facts["last_layers"]))
+            encoder = cls(empty_encoder(facts["config"]), facts["pooling"], plain, int(facts["last_layers"]))
         except (KeyError, TypeError, AttributeError, ConfigError) as error:
             raise ValueError(f"no encoder can be made of these facts: {error}") from error
+        if encoder.vocabulary < tokens:
+            raise ValueError(f"an encoder of {encoder.vocabulary} tokens for {tokens}")
+        return encoder
 
     @property
     def architecture(self) -> str:
