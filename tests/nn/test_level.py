@@ -16,7 +16,7 @@ from torch.nn.functional import logsigmoid
 
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import Csr, LabelSet
-from xmtc.evaluation.ranking import Judged
+from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.labelspace.tree import LabelTree
 from xmtc.models.attentionxml.model import AttentionXmlConfig
 from xmtc.models.attentionxml.network import AttentionXmlNetwork
@@ -281,7 +281,7 @@ def test_quality_is_ndcg_the_documents_that_have_labels(seed: int, count: int) -
     found = expand_beam(setup.lower, TREE.levels[1], setup.documents.tokens, learner.valid_beam, 5, HERE)
     names = LabelSet.of(f"label {at}" for at in range(10))
     truth = Corpus(targets, names, texts=Corpus.of(["text"] * count).texts)
-    valid = Judged.of(Predictions(found.nodes, found.scores, names), truth)
+    valid = RankingMetrics.of(Predictions(found.nodes, found.scores, names), truth)
     validation_ndcg = learner.validation_ndcg(HERE)
     if not labelled:
         assert validation_ndcg is None

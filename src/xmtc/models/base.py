@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -61,6 +61,8 @@ class Model(ABC):
     _unchecked: FolderReader | None = None  # a folder whose large files are not checked yet
     calibration_: Calibration | None = None
     _thresholds: Thresholds | None = None
+    #: A method that improves step by step calls this during `fit` for each better model; `xmtc train` saves it.
+    on_better: Callable[[], None] | None = None
 
     def __init__(self, **hyper_parameters: Any) -> None:
         self.config = self.parse_config(hyper_parameters)

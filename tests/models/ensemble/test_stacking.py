@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
-from xmtc.evaluation.ranking import Judged
+from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.models.ensemble import stacking
 from xmtc.models.ensemble.stacking import BAND_L2, L2, Stack, Table, choose, is_relevant, ndcg
 from xmtc.predictions import Predictions, ScoreKind
@@ -62,10 +62,10 @@ def test_ndcg_is_that_of_the_evaluation(rows: list[list[tuple[int, float]]], dat
     valid = Corpus.of(["..."] * len(rows), [[*map(str, sorted(row))] for row in tags], NAMES)
     top = predictions(rows)
     table = Table.of([top])
-    judged = Judged.of(top, valid)
+    metrics = RankingMetrics.of(top, valid)
     found = ndcg(table, table.score[:, 0], valid.targets)
-    np.testing.assert_allclose(found, judged.per_document("nDCG@5")[0], atol=1e-9)
-    assert is_relevant(table, valid.targets).sum() == judged.hits.sum()
+    np.testing.assert_allclose(found, metrics.per_document("nDCG@5")[0], atol=1e-9)
+    assert is_relevant(table, valid.targets).sum() == metrics.hits.sum()
     ids, scores = table.top(table.score[:, 0], top.k)
     np.testing.assert_array_equal(ids, top.ids)
     np.testing.assert_array_equal(scores, top.scores)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -114,8 +113,6 @@ class Auto(Ensemble):
     config: AutoConfig
 
     report_: dict[str, Any]
-    #: Called whenever there is a better model than before; `xmtc train` saves it.
-    on_better: Callable[[], None] | None = None
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         search = Search(self, corpus, valid, checkpoints)
