@@ -18,6 +18,7 @@ from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.formats import FORMATS, format_module, table
 from xmtc.corpus.io import detect, read, read_label_set, write
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import Source
 from xmtc.corpus.strings import Strings
 from xmtc.errors import BadInput, ConfigError, XmtcError
 
@@ -229,7 +230,7 @@ def test_raw_texts_pair_with_plain_labels_and_blank_lines_count(tmp_path: Path) 
         out.write("x\ny\n\n")
     corpus = read(tmp_path / "train_raw_texts.txt")
     assert rows(corpus) == [{"x"}, {"y"}, set()]
-    assert detect(tmp_path / "train_raw_texts.txt") == "textpair"
+    assert detect(Source(tmp_path / "train_raw_texts.txt")) == "textpair"
 
 
 def test_a_document_of_ten_megabytes(tmp_path: Path) -> None:
@@ -245,17 +246,17 @@ def test_what_is_written_is_detected_again(format: str, tmp_path: Path) -> None:
     corpus = feature_corpus() if format in ("xmc", "npz") else Corpus.of(["a b"], [["x"]])
     path = tmp_path / FILE_NAMES[format]
     write(corpus, path, format)
-    assert detect(path) == format
+    assert detect(Source(path)) == format
     if format != "textpair":
         path.rename(tmp_path / "unknown")
-        assert detect(tmp_path / "unknown") == format
+        assert detect(Source(tmp_path / "unknown")) == format
 
 
 def test_content_counts_more_than_a_wrong_suffix(tmp_path: Path) -> None:
     (tmp_path / "docs.csv").write_text(LINES["jsonl"])
-    assert detect(tmp_path / "docs.csv") == "jsonl"
+    assert detect(Source(tmp_path / "docs.csv")) == "jsonl"
     (tmp_path / "docs.jsonl").write_text("text,labels\na,b\n")
-    assert detect(tmp_path / "docs.jsonl") == "table"
+    assert detect(Source(tmp_path / "docs.jsonl")) == "table"
 
 
 def test_plain_lines_are_documents_to_be_tagged(tmp_path: Path) -> None:

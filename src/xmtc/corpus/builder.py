@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus, label_matrix
-from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine
-from xmtc.corpus.sparse import make_csr
+from xmtc.corpus.sparse import Csr, make_csr
 from xmtc.corpus.strings import StringsBuilder
 from xmtc.errors import BadInput
 
+PARAGRAPH = "\n\n"  # between the texts of a document that has several text fields
 MAX_ID = 2**31 - 1
 MAX_WEIGHT = 3.4028235677973362e38  # the largest number that float32 rounds to a finite one
 
@@ -146,10 +147,11 @@ class CorpusBuilder:
             if before and not here:
                 raise BadLine(f"this document has no {what}, but those before it have")
 
-    def bad(self, line: int | None, problem: str, remedy: str = "") -> None:
-        """A bad line: raise, or count it when the user asked to skip such lines."""
+    def bad(self, line: int, error: BadLine) -> None:
+        """Raise for a bad line, or count it where such lines are to be skipped."""
         if not self.options.skip_bad:
-            raise BadInput(self.path, line, problem, remedy or "mend the line, or skip bad lines with --skip-bad")
+            remedy = error.remedy or "mend the line, or skip bad lines with --skip-bad"
+            raise BadInput(self.path, line, error.problem, remedy)
         self.skipped += 1
 
     @property
@@ -212,8 +214,3 @@ def check_features(indices: Sequence[int], values: Sequence[float]) -> None:
         for index, value in zip(indices, values, strict=True):
             if not abs(value) <= MAX_WEIGHT:
                 raise BadLine(f"feature {index} has the weight {value}, a finite number was expected")
-
-
-def text_of(parts: Iterable[str]) -> str:
-    """The text of a document whose text is in several fields."""
-    return "\n\n".join(parts)

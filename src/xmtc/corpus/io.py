@@ -9,7 +9,7 @@ from typing import Literal
 from xmtc.corpus import folder, label_file
 from xmtc.corpus.builder import ReadOptions
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.formats import FORMATS, able, by_suffix, format_module, suffixes
+from xmtc.corpus.formats import FORMATS, by_suffix, format_module, holding
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import Source
 from xmtc.errors import BadInput, ConfigError, XmtcError
@@ -70,10 +70,10 @@ def read(
     if str(path) not in ("", "-") and Path(path).is_dir():
         path = folder.part_file(path, part)
     source = Source(path)
-    name = format or _detect(source, unlabelled=unlabelled)
+    name = format or detect(source, unlabelled=unlabelled)
     module = format_module(name)
     if options.keep and "fields" not in module.HOLDS:
-        raise ConfigError(f"{path}: {name} files have no fields to keep; {able('fields')} have")
+        raise ConfigError(f"{path}: {name} files have no fields to keep; {holding('fields')} have")
     if isinstance(label_set, (str, Path)):
         label_set = read_label_set(label_set)
     elif label_set is None and name not in NUMBERED and (beside := label_file.beside(source.path)):
@@ -81,19 +81,15 @@ def read(
     return module.read(source, options, label_set)
 
 
-def detect(path: str | Path) -> str:
+def detect(source: Source, *, unlabelled: bool = False) -> str:
     """The format of a file by its name and its first bytes; BadInput if neither tells.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp(), "docs.txt")
     >>> _ = file.write_text("__label__weather blue sky\\n")
-    >>> detect(file)
+    >>> detect(Source(file))
     'fasttext'
     """
-    return _detect(Source(path), unlabelled=False)
-
-
-def _detect(source: Source, *, unlabelled: bool) -> str:
     head = source.head()
     for name in BINARY:
         if format_module(name).sniff(head):
@@ -135,21 +131,23 @@ def write(corpus: Corpus, path: str | Path, format: str | None = None) -> None:
     if format is None and str(path) != "-" and (Path(path).is_dir() or not Path(path).suffix):
         folder.write({"train": corpus}, path)
         return
-    name = format or _writable(corpus, str(path))
-    module = format_module(name)
-    for what, content in (("texts", corpus.texts), ("features", corpus.features)):
-        if content is not None and what not in module.HOLDS:
-            raise XmtcError(f"{path}: {name} files cannot hold {what}; {able(what)} files can: choose one of these")
-    if corpus.texts is None and corpus.features is None:
+    holds = [what for what in ("texts", "features") if getattr(corpus, what) is not None]
+    if not holds:
         raise XmtcError(f"{corpus.name} has neither texts nor features to write")
+    name = format or _format_for(holds[0], str(path))
+    module = format_module(name)
+    for what in holds:
+        if what not in module.HOLDS:
+            raise XmtcError(f"{path}: {name} files cannot hold {what}; {holding(what)} files can: choose one of these")
     module.write(corpus, str(path))
 
 
-def _writable(corpus: Corpus, path: str) -> str:
+def _format_for(content: str, path: str) -> str:
+    """The format that the path's suffix names; where two do, the one that holds "texts" or "features"."""
     if path == "-":
         return "jsonl"
     named = by_suffix(path)
     if not named:
-        raise XmtcError(f"{path}: the suffix says no format; known suffixes: {', '.join(suffixes())}")
-    needed = "texts" if corpus.texts is not None else "features"
-    return next((name for name in named if needed in format_module(name).HOLDS), named[0])
+        known = dict.fromkeys(suffix for name in FORMATS for suffix in format_module(name).SUFFIXES)
+        raise XmtcError(f"{path}: the suffix says no format; known suffixes: {', '.join(known)}")
+    return next((name for name in named if content in format_module(name).HOLDS), named[0])

@@ -40,7 +40,7 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
                 line = LABEL.sub(b"", line)
             builder.add(tags, text=decode(line.strip()))
         except BadLine as error:
-            builder.bad(number, error.problem, error.remedy)
+            builder.bad(number, error)
     return builder.build()
 
 

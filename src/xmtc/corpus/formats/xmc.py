@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from xmtc.corpus.builder import CorpusBuilder, ReadOptions
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.label_file import numbered_labels, write_beside
 from xmtc.corpus.labels import LabelSet
-from xmtc.corpus.numbered import numbered_labels, write_labels_beside
 from xmtc.corpus.sources import BadLine, Source, replacing
 from xmtc.errors import BadInput
 from xmtc.progress import track
@@ -59,7 +59,7 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
                 _check_sizes(sizes, tags, features[0], options.index_base)
             builder.add_numbered(tags, features)
         except BadLine as error:
-            builder.bad(number, error.problem, error.remedy)
+            builder.bad(number, error)
     if sizes is not None and sizes.documents != len(builder) + builder.skipped:
         problem = f"the header says {sizes.documents} documents, but {len(builder) + builder.skipped} follow"
         raise BadInput(source.path, 1, problem, "the file may be cut off; fetch it again, or correct the header")
@@ -137,7 +137,7 @@ def write(corpus: Corpus, path: str) -> None:
     features = corpus.features
     assert features is not None
     if path != "-":
-        write_labels_beside(corpus.labels, path)
+        write_beside(corpus.labels, path)
     with replacing(path) as out:
         out.write(f"{len(corpus)} {features.shape[1]} {len(corpus.labels)}\n".encode())
         for row in track(range(len(corpus)), f"writing {path}"):
