@@ -63,18 +63,13 @@ class Source:
     def head(self, size: int = 65536) -> bytes:
         """The first bytes, decompressed, without a byte order mark."""
         if self.is_stdin:
-            # What detection takes from standard input is kept, and given again when the content is read.
+            # Bytes that detection takes from standard input are kept, and given again when the content is read.
             self._peeked = self._peeked or sys.stdin.buffer.read(size)
             raw = self._peeked
         else:
             with self._open() as stream:
                 raw = stream.read(size)
-        if raw.startswith(GZIP_MAGIC):
-            try:
-                raw = zlib.decompressobj(GZIP_WBITS).decompress(raw, size)
-            except zlib.error as error:
-                raise self._damaged(str(error)) from error
-        return raw.removeprefix(BOM)
+        return next(self._unzipped(iter([raw])))[:size].removeprefix(BOM)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """(line number from 1, line without its end); blank lines are left out but counted."""
@@ -106,14 +101,11 @@ class Source:
 
     def blocks(self) -> Iterator[bytes]:
         """The content in pieces, decompressed, without a byte order mark; a binary file is an error."""
-        first = True
-        for block in self._unzipped(self._chunks()):
-            if first and block:
-                self.refuse_binary(block)
-                yield block.removeprefix(BOM)
-                first = False
-            elif block:
-                yield block
+        blocks = filter(None, self._unzipped(self._chunks()))
+        first = next(blocks, b"")
+        self.refuse_binary(first)
+        yield first.removeprefix(BOM)
+        yield from blocks
 
     def refuse_binary(self, head: bytes) -> None:
         """Raise if the first bytes are not those of a text in UTF-8 or a kindred encoding."""
