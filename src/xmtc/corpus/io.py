@@ -1,4 +1,4 @@
-"""Which format a path is in, and reading and writing in any of them."""
+"""Reading and writing corpora: detects the format and calls its module."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def read(
 
     Args:
         part: which file of a folder: "train" or "test".
-        format: one of FORMATS; if not given, name and content tell.
+        format: one of FORMATS; by default detected from name and content.
         label_set: the labels, their names and parents: a LabelSet, or the path of a `labels.tsv` or SKOS file. If not
-            given, a file `labels.tsv` in the folder of the corpus file is taken. Its labels come first, in its order;
-            labels that only the documents have are added behind.
+            given, a file `labels.tsv` in the folder of the corpus file is used. Its labels come first, in its order;
+            labels that only the documents have are appended.
         text, labels, id: names of the fields or columns; several text fields are joined by a blank line.
         keep: further fields to keep in `Corpus.fields`.
-        label_separator: what stands between labels where they are one string.
+        label_separator: the separator of labels that are given as one string.
         index_base: whether labels and features of the xmc format are numbered from 0 or 1.
-        unlabelled: take documents without labels, as for prediction; a plain text is then a document a line.
-        skip_bad: skip bad lines, and say on standard error how many, instead of raising BadInput for the first.
+        unlabelled: accept documents without labels, as for prediction; a plain text is then one document per line.
+        skip_bad: skip bad lines, and report their number on standard error, instead of raising BadInput for the first.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp(), "docs.csv")
@@ -122,11 +122,11 @@ def read_label_set(path: str | Path, language: str = "en") -> LabelSet:
 
 
 def write(corpus: Corpus, path: str | Path, format: str | None = None) -> None:
-    """Write a corpus in the format that is asked for or that the suffix says; JSON lines to `-`.
+    """Write a corpus in the given format, else in that of the suffix; JSON lines to `-`.
 
     A path that is a folder, or has no suffix, becomes a folder: see `folder.write`. With the suffix `.txt`, texts are
-    written as fastText lines and features in the xmc format. What a format has no place for is an error if it is texts
-    or features; ids and kept fields are lost where a format has no columns.
+    written as fastText lines and features in the xmc format. Texts or features that a format cannot hold are an error;
+    ids and kept fields are dropped where a format has no columns for them.
     """
     if format is None and str(path) != "-" and (Path(path).is_dir() or not Path(path).suffix):
         folder.write({"train": corpus}, path)

@@ -19,7 +19,7 @@ from xmtc.corpus.sources import BadLine, Source, decode, replacing
 from xmtc.errors import BadInput
 from xmtc.progress import track
 
-KEPT = "it was asked for with keep=, or as the key of a split"
+KEPT = "keep= or the key of a split names it"
 SUFFIXES = (".jsonl", ".ndjson", ".json")
 HOLDS = ("texts", "features", "fields")
 

@@ -1,7 +1,7 @@
 """Parquet: a column of texts (or of features) and one of labels; column names are options.
 
-Labels are a list of strings, or a string that is split at the label separator if one is given and is one label if not.
-Features are a list of (index, value) structs. In errors, the number behind the file's name is the row, from 1.
+Labels are a list of strings, or a string that is split at the label separator if one is given, else a single label.
+Features are a list of (index, value) structs. In errors, the number after the file's name is the row, from 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xmtc.errors import BadInput
 SUFFIXES = (".parquet", ".pq")
 HOLDS = ("texts", "features", "fields")
 ROWS = 4096  # documents in memory at a time
-WIDTH = b"xmtc.feature_count"  # where the number of feature columns stands in the file's own metadata
+WIDTH = b"xmtc.feature_count"  # metadata key of the number of feature columns
 
 
 def sniff(head: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 The delimiter is that of the suffix (`.csv` comma, `.tsv` tab) unless the header shows that it is another of tab, comma,
 semicolon and `|`. The labels of a document stand in one cell: a JSON list of strings, or labels between separators.
-The separator is the one that was asked for; else `|` if a label cell near the beginning of the file has one, else `;`
+The separator is the given one; by default `|` if a label cell near the beginning of the file has one, else `;`
 likewise, else `|`. A comma is never guessed, since names like "Austen, Jane" have one.
 """
 
@@ -101,7 +101,7 @@ def _header(head: bytes, delimiter: str) -> list[str]:
 
 
 def _delimiter(head: bytes, options: ReadOptions, own: str | None) -> str:
-    """The delimiter whose header has the wanted columns; in doubt the suffix's own, then that with most columns."""
+    """The delimiter whose header has the text columns; in doubt the suffix's own, then the one with most columns."""
 
     def merit(delimiter: str) -> tuple[bool, bool, int]:
         header = _header(head, delimiter)
@@ -111,12 +111,12 @@ def _delimiter(head: bytes, options: ReadOptions, own: str | None) -> str:
 
 
 def _separator(head: bytes, delimiter: str, labels_at: int | None) -> str:
-    """The label separator as the module's docstring says, seen in the cells of the file's first bytes."""
+    """The label separator by the rule in the module's docstring, from the cells in the file's first bytes."""
     if labels_at is None:
         return SEPARATORS[0]
     begin = io.StringIO(head.decode("utf-8", "replace"), newline="")
     rows = list(csv.reader(begin, delimiter=delimiter))[1:]
-    # A JSON list says itself where its labels end, so a separator inside it means nothing.
+    # A JSON list delimits its own labels, so a separator inside it means nothing.
     cells = [row[labels_at] for row in rows if len(row) > labels_at and not row[labels_at].startswith("[")]
     return next((s for s in SEPARATORS if any(s in cell for cell in cells)), SEPARATORS[0])
 
@@ -144,7 +144,7 @@ def _labels(cell: str, options: ReadOptions, separator: str) -> list[str]:
 
 
 def _cell(labels: Sequence[str]) -> str:
-    """Labels as one cell: with `|` between them, or as a JSON list where that would be read otherwise."""
+    """Labels as one cell: with `|` between them, or as a JSON list where that would be ambiguous."""
     joined = SEPARATORS[0].join(labels)
     plain = ";" not in joined and _labels(joined, ReadOptions(), SEPARATORS[0]) == labels
     return joined if plain else orjson.dumps(labels).decode()
