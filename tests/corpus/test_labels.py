@@ -169,12 +169,3 @@ def test_a_large_hierarchy_is_checked_quickly() -> None:
     start = time.perf_counter()
     LabelSet.from_arrays(arrays)
     assert time.perf_counter() - start < 1
-
-
-def test_own_parent_is_a_cycle() -> None:
-    with pytest.raises(XmtcError, match="a > a"):
-        LabelSet.of(["a", "b"], parents=[["a"], []])
-
-
-def test_first_of_equal_names_is_found() -> None:
-    assert LabelSet.of(["x", "y"], names=["Bank", "Bank"]).find("Bank") == 0

@@ -13,15 +13,7 @@ from xmtc.corpus.sources import Source
 from xmtc.errors import ConfigError
 
 # Order matters for detection by content: the strictest first.
-FORMATS = {
-    "parquet": "Parquet table with text and labels columns",
-    "npz": "scipy .npz pair: X.npz (features) with Y.npz (labels)",
-    "jsonl": "JSON lines",
-    "xmc": "XMC repository's sparse text format",
-    "fasttext": "fastText lines with __label__ prefixes",
-    "table": "CSV or TSV with a header line",
-    "textpair": "paired files *_texts.txt and *_labels.txt",
-}
+FORMATS = ("parquet", "npz", "jsonl", "xmc", "fasttext", "table", "textpair")
 
 
 class Format(Protocol):
