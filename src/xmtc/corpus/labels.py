@@ -228,7 +228,6 @@ class LabelSet:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> LabelSet:
         """The inverse of `to_arrays`; a KeyError or ValueError for arrays that no `to_arrays` made."""
-
         keys = Strings.checked(arrays["keys.utf8"], arrays["keys.offsets"])
         size = len(keys)
 
