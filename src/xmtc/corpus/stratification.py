@@ -25,7 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import Csr
 from xmtc.progress import progress
 
 UNASSIGNED = -1

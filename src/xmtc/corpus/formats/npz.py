@@ -19,8 +19,9 @@ from scipy.sparse import csr_array
 from xmtc.corpus.builder import ReadOptions
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.label_file import numbered_labels, write_beside
-from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import Source, replacing
+from xmtc.corpus.sparse import Csr
 from xmtc.errors import BadInput, XmtcError
 
 SUFFIXES = (".npz",)
