@@ -35,19 +35,35 @@ def labels(matrix: Any, count: int, seed: int = 1) -> Array:
 
 
 def train(
-    matrix: Any, rows: Array, wanted: Array, loss: int = SQUARED_HINGE, tight: bool = True, smallest: float = 0.0,
+    matrix: Any,
+    rows: Array,
+    wanted: Array,
+    loss: int = SQUARED_HINGE,
+    tight: bool = True,
+    smallest: float = 0.0,
     **more: Any,
-) -> tuple[Array, Array]:  # fmt: skip
+) -> tuple[Array, Array]:
     """(dense weights, biases) for wanted[rows x labels]."""
     lists = [np.flatnonzero(wanted[:, label]) for label in range(wanted.shape[1])]
     indptr = np.concatenate([[0], np.cumsum([len(found) for found in lists])])
     tolerance, rounds = (1e-5, 20_000) if tight else (0.1, 20)
     ends, features, weights, biases = train_node(
-        matrix.indptr, matrix.indices, matrix.data, matrix.shape[1], rows.astype(np.int32), indptr,
-        np.concatenate([*lists, np.zeros(0, np.int64)]), more.get("offsets", np.zeros((0, 0), np.float32)),
-        loss, more.get("cost", 1.0), tolerance, rounds, smallest,
-        more.get("bias", 1.0), more.get("seed", 0),
-    )  # fmt: skip
+        matrix.indptr,
+        matrix.indices,
+        matrix.data,
+        matrix.shape[1],
+        rows.astype(np.int32),
+        indptr,
+        np.concatenate([*lists, np.zeros(0, np.int64)]),
+        more.get("offsets", np.zeros((0, 0), np.float32)),
+        loss,
+        more.get("cost", 1.0),
+        tolerance,
+        rounds,
+        smallest,
+        more.get("bias", 1.0),
+        more.get("seed", 0),
+    )
     for label in range(len(ends) - 1):
         assert (np.diff(features[ends[label] : ends[label + 1]]) > 0).all(), "features ascend"
     return csr_array((weights, features, ends), shape=(wanted.shape[1], matrix.shape[1])).toarray(), biases

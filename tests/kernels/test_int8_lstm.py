@@ -65,9 +65,18 @@ def test_a_document(seed: int, read: list[int]) -> None:
     places = np.arange(len(words))[::-1].copy()
     states, rounded = np.zeros((TOKENS, HIDDEN + 2), np.float32), np.zeros(HIDDEN, np.int8)
     lstm_document(
-        plain.first.copy(), plain.scales, plain.input_projection, plain.units, words, places, 1, plain.cells.copy(),
-        rounded, states, plain.weights,
-    )  # fmt: skip
+        plain.first.copy(),
+        plain.scales,
+        plain.input_projection,
+        plain.units,
+        words,
+        places,
+        1,
+        plain.cells.copy(),
+        rounded,
+        states,
+        plain.weights,
+    )
     # A state halfway between two whole numbers may be rounded the other way, which changes later ones a little.
     np.testing.assert_allclose(states[places, 1:-1], plain.states(words), atol=2e-3)
     assert not states[:, 0].any() and not states[:, -1].any()
@@ -100,9 +109,18 @@ def test_several_documents_are_read_as_one_alone(seed: int, documents: int) -> N
     for row in range(documents):
         alone = np.zeros((TOKENS, HIDDEN), np.float32)
         lstm_document(
-            plain.first.copy(), plain.scales, plain.input_projection, plain.units, words[:, row].copy(),
-            np.arange(TOKENS), 0, plain.cells.copy(), np.zeros(HIDDEN, np.int8), alone, plain.weights,
-        )  # fmt: skip
+            plain.first.copy(),
+            plain.scales,
+            plain.input_projection,
+            plain.units,
+            words[:, row].copy(),
+            np.arange(TOKENS),
+            0,
+            plain.cells.copy(),
+            np.zeros(HIDDEN, np.int8),
+            alone,
+            plain.weights,
+        )
         np.testing.assert_array_equal(together[row], alone)
 
 

@@ -120,13 +120,21 @@ def test_stored_arrays_are_checked() -> None:
     arrays: dict[str, Any] = DenseIndex.of(clustered(300), "ivf").to_arrays()
     shape, cells = arrays["vectors"].shape, arrays["cells"]
     for wrong in (
-        {"vectors": arrays["vectors"][1:]}, {"vectors": arrays["vectors"].astype(float)}, {"cells": cells[1:]},
-        {"cells": cells.astype(float)}, {"centres": arrays["centres"][:, 1:]}, {"probes": np.array([0, 0])},
+        {"vectors": arrays["vectors"][1:]},
+        {"vectors": arrays["vectors"].astype(float)},
+        {"cells": cells[1:]},
+        {"cells": cells.astype(float)},
+        {"centres": arrays["centres"][:, 1:]},
+        {"probes": np.array([0, 0])},
         {"probes": np.array([10**6, 0])},
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match="of"):
             DenseIndex.from_arrays({**arrays, **wrong}, shape)
-    for wrong in ({"cells": cells + 1000}, {"cells": cells - 1000}, {"vectors": arrays["vectors"] * np.nan},
-                  {"centres": arrays["centres"] * np.inf}):  # fmt: skip
+    for wrong in (
+        {"cells": cells + 1000},
+        {"cells": cells - 1000},
+        {"vectors": arrays["vectors"] * np.nan},
+        {"centres": arrays["centres"] * np.inf},
+    ):
         with np.errstate(invalid="ignore"), pytest.raises(ValueError, match=r"outside|finite"):
             DenseIndex.from_arrays({**arrays, **wrong}, shape).check()

@@ -48,9 +48,9 @@ def test_each_node_learns_from_its_documents(loss: str, with_reached: bool) -> N
         documents = np.flatnonzero(right[:, labels].any(1) | (found[:, 0] == node if with_reached else False))
         for child, label in enumerate(labels):
             step = whole.path(label)[1]
-            scores = np.array([
-                whole.contributions(step, np.arange(30), row).sum() + whole.bias(step) for row in dense[documents]
-            ])  # fmt: skip
+            scores = np.array(
+                [whole.contributions(step, np.arange(30), row).sum() + whole.bias(step) for row in dense[documents]]
+            )
             if len(labels) == 1 and not with_reached:  # no document to say no to
                 assert (scores == SURE).all()
                 continue
@@ -59,10 +59,22 @@ def test_each_node_learns_from_its_documents(loss: str, with_reached: bool) -> N
                 continue
             positives = np.flatnonzero(right[documents, label])
             ends, terms, values, bias = train_node(
-                features.indptr, features.indices, features.data, 30, documents.astype(np.int32),
-                ends_of([len(positives)]), positives.astype(np.int64), NO_OFFSETS, LOSSES.index(loss), 1.0, 1e-4, 3000,
-                0.0, 0.3, 1,
-            )  # fmt: skip
+                features.indptr,
+                features.indices,
+                features.data,
+                30,
+                documents.astype(np.int32),
+                ends_of([len(positives)]),
+                positives.astype(np.int64),
+                NO_OFFSETS,
+                LOSSES.index(loss),
+                1.0,
+                1e-4,
+                3000,
+                0.0,
+                0.3,
+                1,
+            )
             expected = dense[documents][:, terms] @ values + bias[0]
             assert ends.tolist() == [0, len(terms)]
             np.testing.assert_allclose(scores, expected, atol=0.01, err_msg=f"label {label}, child {child}")

@@ -153,15 +153,16 @@ class TfIdf:
         return counted
 
     def _counted(self, texts: Strings) -> Counted:
-        from xmtc.kernels.char_ngrams import count_letters
         from xmtc.kernels.term_counts import count_terms
 
         rules, letters, parts = self.settings.rules, self.settings.letters, []
-        count, sizes = (count_terms, self.settings.ngrams) if letters is None else (count_letters, letters)
+        kind = (*(letters or self.settings.ngrams), letters is not None)
         with progress("counting words", len(texts)) as bar:
             for rows in blocks_of(texts, BLOCK_BYTES if letters is None else BLOCK_BYTES // 4):
                 block = rules.normalised(texts[rows])
-                counted = count(block.buffer, block.starts, block.ends, rules.fold_table(), rules.min_chars, *sizes)
+                counted = count_terms(
+                    block.buffer, block.starts, block.ends, rules.fold_table(), rules.min_chars, *kind
+                )
                 parts.append(Counted(*counted))
                 bar.advance(rows.stop - rows.start)
         return Counted.joined(parts)
@@ -179,7 +180,7 @@ class TfIdf:
 
     def _term_strings(self, texts: Strings, counted: Counted, places: NDArray[np.int64]) -> Strings:
         """The terms as text, each read from the document where it was counted first."""
-        from xmtc.kernels import term_counts as kernel
+        from xmtc.kernels.utf8_words import folded_terms
 
         rules = self.settings.rules
         min_chars = rules.min_chars if self.settings.letters is None else 1
@@ -191,7 +192,7 @@ class TfIdf:
             here = order[slice(*np.searchsorted(homes[order], [rows.start, rows.stop]))]
             starts = block.starts[homes[here] - rows.start]
             spans = starts + counted.begins[places[here]], starts + counted.stops[places[here]]
-            folded = kernel.folded_terms(block.buffer, *spans, rules.fold_table(), min_chars)
+            folded = folded_terms(block.buffer, *spans, rules.fold_table(), min_chars)
             pieces.append(Strings.from_offsets(*folded))
         return Strings.joined(pieces)[np.argsort(order)]
 
