@@ -10,7 +10,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from xmtc.corpus.sparse import unit_rows
-from xmtc.kernels.coordinate_descent import train_node
+from xmtc.kernels.coordinate_descent import Solver, train_node
+from xmtc.kernels.csr import CsrArrays
 from xmtc.labelspace.tree import LabelTree
 from xmtc.progress import Progress
 from xmtc.search.linear_training import NEVER, SURE, child_documents, reached_by, train_level, work_of
@@ -57,22 +58,16 @@ def test_each_node_learns_from_its_documents(loss: str, with_reached: bool) -> N
             if not right[:, label].any():
                 assert (scores == NEVER).all()
                 continue
+            solver = Solver(LOSSES.index(loss), 1.0, 1e-4, 3000, 0.0, 0.3)
             positives = np.flatnonzero(right[documents, label])
             ends, terms, values, bias = train_node(
-                features.indptr,
-                features.indices,
-                features.data,
+                CsrArrays.of(features),
                 30,
                 documents.astype(np.int32),
                 ends_of([len(positives)]),
                 positives.astype(np.int64),
                 NO_OFFSETS,
-                LOSSES.index(loss),
-                1.0,
-                1e-4,
-                3000,
-                0.0,
-                0.3,
+                solver,
                 1,
             )
             expected = dense[documents][:, terms] @ values + bias[0]

@@ -67,7 +67,7 @@ def jitted(parallel: bool = False, relaxed: bool = False, inlined: bool = False)
 
     def decorate(function: F) -> F:
         if numba.config.DISABLE_JIT:
-            return cast(F, np.errstate(all="ignore")(function))  # as in compiled code
+            return np.errstate(all="ignore")(function)  # as in compiled code
         # A function typed into a prompt has no file to keep a cache beside.
         has_file = not function.__code__.co_filename.startswith("<")
         options: dict[str, Any] = {"parallel": parallel, "nogil": True, "inline": "always" if inlined else "never"}

@@ -54,8 +54,8 @@ def find_slot(table: Any, room: int, key: Any) -> Any:
 # Numba takes what a parallel loop writes into an array of a tuple for dead code; so only functions do that.
 @jitted()
 def _count_distinct(found: Spans, size: int, terms: Spans, counts: Any, table: Any, places: Any) -> int:
-    # Write the distinct ones of `size` terms to `terms`, which may be the same arrays, in order of their first place, and
-    # count them; returns how many they are.
+    # Write the distinct ones of `size` terms to `terms`, which may be the same arrays, in order of their first place,
+    # and count them; returns how many they are.
     room = _table_size(size)
     table[:room] = 0
     distinct = 0

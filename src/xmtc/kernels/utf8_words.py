@@ -44,10 +44,10 @@ class Spans(NamedTuple):
 
 
 class Buckets(NamedTuple):
-    """N-grams as `first` + one of `count` buckets in place of their keys; a count of 0 leaves the keys."""
+    """N-grams become `first` + one of `size` buckets in place of their keys; a size of 0 leaves the keys."""
 
     first: int
-    count: int
+    size: int
 
 
 class Letters(NamedTuple):
@@ -138,7 +138,7 @@ def _mixed(key: Any) -> Any:
 
 @numba.njit(inline="always")
 def _in_bucket(key: Any, buckets: Buckets) -> Any:
-    return np.uint64(buckets.first) + key % np.uint64(buckets.count) if buckets.count else key
+    return np.uint64(buckets.first) + key % np.uint64(buckets.size) if buckets.size else key
 
 
 @jitted()

@@ -26,7 +26,7 @@ from xmtc.progress import progress
 from xmtc.seeding import derived_seed
 
 SMALLEST_GAIN = 1e-4
-MOST_ROUNDS = 50
+MAX_ROUNDS = 50
 Ints = NDArray[np.int64]
 
 
@@ -152,7 +152,9 @@ def build_tree(
 
 def _balanced_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, seed: int) -> LabelTree:
     from xmtc.kernels.clustering import balanced_split
+    from xmtc.kernels.csr import CsrArrays
 
+    arrays = CsrArrays.of(vectors)
     step = int(math.log2(arity))
     if 2**step != arity:
         raise ConfigError(f"the arity of a balanced tree must be a power of 2, not {arity}")
@@ -168,10 +170,8 @@ def _balanced_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, 
                 members = groups[at]
                 if len(members) < 2:
                     return [members[:0], members]
-                ordered = balanced_split(
-                    vectors.indptr, vectors.indices, vectors.data, vectors.shape[1], members,
-                    SMALLEST_GAIN, MOST_ROUNDS, derived_seed(seed, depth, at),
-                )  # fmt: skip
+                own_seed = derived_seed(seed, depth, at)
+                ordered = balanced_split(arrays, vectors.shape[1], members, SMALLEST_GAIN, MAX_ROUNDS, own_seed)
                 half = len(ordered) // 2
                 return [ordered[:half], ordered[half:]]
 
@@ -192,7 +192,9 @@ def _balanced_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, 
 
 def _kmeans_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, seed: int) -> LabelTree:
     from xmtc.kernels.clustering import kmeans_split
+    from xmtc.kernels.csr import CsrArrays
 
+    arrays = CsrArrays.of(vectors)
     groups: list[Ints] = [np.arange(vectors.shape[0])]
     parts: list[list[Ints]] = []
     depth = 0
@@ -203,10 +205,8 @@ def _kmeans_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, se
                 members = groups[at]
                 if len(members) <= max_leaf:
                     return [members]
-                found = kmeans_split(
-                    vectors.indptr, vectors.indices, vectors.data, vectors.shape[1], members, min(arity, len(members)),
-                    SMALLEST_GAIN, MOST_ROUNDS, derived_seed(seed, depth, at),
-                )  # fmt: skip
+                own_seed, count = derived_seed(seed, depth, at), min(arity, len(members))
+                found = kmeans_split(arrays, vectors.shape[1], members, count, SMALLEST_GAIN, MAX_ROUNDS, own_seed)
                 clusters = [members[found == cluster] for cluster in np.unique(found)]
                 if len(clusters) > 1:
                     return clusters

@@ -35,7 +35,8 @@ from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, ends_of
+from xmtc.search.linear_training import solver_of
+from xmtc.search.linear_tree import NO_OFFSETS, ends_of
 from xmtc.search.sparse_index import SparseIndex
 from xmtc.seeding import derived_seed
 from xmtc.storage import FolderReader, FolderWriter
@@ -137,20 +138,26 @@ class Dismec(Model):
         self, features: Csr, documents_of: Any, labels: NDArray[np.int32], at: int, earlier: bool
     ) -> dict[str, NDArray[Any]]:
         from xmtc.kernels.coordinate_descent import train_node
+        from xmtc.kernels.csr import CsrArrays
 
-        config = self.config
+        config, solver = self.config, solver_of(self.config)
         lists = [documents_of.indices[slice(*documents_of.indptr[label : label + 2])] for label in labels]
         offsets = NO_OFFSETS
         if earlier:
             scores = (features @ self.index_.columns[:, labels]).toarray() + self.biases_[labels]
             offsets = np.ascontiguousarray(scores.T, np.float32)
+            solver = solver._replace(smallest_weight=0.0)
+        documents, positives = np.arange(features.shape[0], dtype=np.int32), np.concatenate(lists).astype(np.int64)
         trained = train_node(
-            features.indptr, features.indices, features.data, features.shape[1],
-            np.arange(features.shape[0], dtype=np.int32), ends_of(map(len, lists)),
-            np.concatenate(lists).astype(np.int64), offsets, LOSSES.index(config.loss), config.cost,
-            config.tolerance, config.rounds, 0.0 if earlier else config.smallest_weight, config.bias,
+            CsrArrays.of(features),
+            features.shape[1],
+            documents,
+            ends_of(map(len, lists)),
+            positives,
+            offsets,
+            solver,
             derived_seed(config.seed, at),
-        )  # fmt: skip
+        )
         return dict(zip(("ends", "features", "weights", "biases"), trained, strict=True))
 
     def _set(self, classifiers: Classifiers) -> None:

@@ -91,30 +91,30 @@ class LinearTree:
         self, vectors: Csr, loss: str, beam_width: int, k: int, discount: float = 1.0
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """(label ids, log-probabilities) of the k best labels of each document, as `beam_search` gives them."""
+        from xmtc.kernels.csr import CsrArrays
         from xmtc.kernels.tree_scoring import follow_beam
 
         if vectors.shape[0] > FEW_DOCUMENTS:
             return beam_search(self.tree, self.scorer(vectors, loss), vectors.shape[0], beam_width, k, discount)
+        tree = self.level_starts, self.child_starts, self.child_ids
         found: tuple[NDArray[np.int32], NDArray[np.float32]] = follow_beam(
-            vectors.indptr, vectors.indices, vectors.data, *self.weights, self.level_starts, self.child_starts,
-            self.child_ids, LOSSES.index(loss), beam_width, k, discount,
-        )  # fmt: skip
+            CsrArrays.of(vectors), self.weights, *tree, LOSSES.index(loss), beam_width, k, discount
+        )
         return found
 
     def scorer(self, vectors: Csr, loss: str) -> LevelScorer:
         """What `beam_search` asks for the log-probabilities of children of nodes, for these documents."""
+        from xmtc.kernels.csr import CsrArrays
         from xmtc.kernels.tree_scoring import score_children
 
-        kind = LOSSES.index(loss)
+        rows, kind = CsrArrays.of(vectors), LOSSES.index(loss)
 
         def score(depth: int, documents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
             order = np.argsort(nodes, kind="stable")  # a node's weights are then read once for all its documents
             sizes = np.diff(self.tree.levels[depth].indptr)[nodes].astype(np.int64)
             starts = np.cumsum(sizes) - sizes
-            return score_children(
-                vectors.indptr, vectors.indices, vectors.data, self.width, *self.weights, self.child_starts,
-                documents[order], nodes[order] + self.level_starts[depth], starts[order], int(sizes.sum()), kind,
-            )  # fmt: skip
+            pairs = documents[order], nodes[order] + self.level_starts[depth], starts[order], int(sizes.sum())
+            return score_children(rows, self.width, self.weights, self.child_starts, *pairs, kind)
 
         return score
 
@@ -171,7 +171,7 @@ class LinearTree:
         """A ValueError unless every number lies where a compiled loop may follow it; reads all of them."""
         from xmtc.kernels.tree_scoring import sound_weights
 
-        if not sound_weights(*self.weights, self.child_starts, self.width):
+        if not sound_weights(self.weights, self.child_starts, self.width):
             raise ValueError("its weights do not belong to its nodes and features")
 
 

@@ -34,7 +34,7 @@ class SearchSettings(BaseModel):
     """How the neighbours of a document are found.
 
     `vectors`: "mean" of the word vectors, "tfidf_mean" (the same weighed by tf-idf), sparse "tfidf", or those of a
-    pretrained "encoder". `index` is for dense vectors: "flat" is exact, "ivf" and "ivf_hnsw" look into some cells only;
+    pretrained "encoder". `index` is for dense vectors: "flat" is exact, "ivf" searches some cells only;
     "auto" goes by the number of documents. With `same_texts` duplicates of a text are its neighbours, though never a
     training document its own. Documents nearer than `max_similarity` count as copies too: null means none, 0.95 leaves
     out near duplicates.
@@ -43,7 +43,7 @@ class SearchSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     vectors: VectorKind = "mean"
-    index: Literal["auto", "flat", "ivf", "ivf_hnsw"] = "auto"
+    index: Literal["auto", "flat", "ivf"] = "auto"
     same_texts: bool = False
     max_similarity: Annotated[float, Field(gt=0, le=1)] | None = None
 
@@ -111,9 +111,12 @@ class DocumentSearch:
     """Training documents as vectors in an index, and how further documents become such vectors."""
 
     def __init__(
-        self, settings: SearchSettings, vectors: TextVectors, index: SparseIndex | DenseIndex,
+        self,
+        settings: SearchSettings,
+        vectors: TextVectors,
+        index: SparseIndex | DenseIndex,
         texts: NDArray[np.uint64] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.settings, self.vectors, self.index = settings, vectors, index
         self.texts = texts  # digests of the training texts, if duplicates are to be left out
 

@@ -170,10 +170,11 @@ class TfIdf:
     def _weighed(self, counted: Counted) -> Csr:
         from xmtc.kernels import term_counts as kernel
 
-        indices, values, indptr = kernel.weigh(
-            counted.keys, counted.counts, counted.indptr, *self.table,
-            self.idf, self.settings.log_tf, self.settings.unit_length,
-        )  # fmt: skip
+        terms, options = (
+            (counted.keys, counted.counts, counted.indptr),
+            (self.settings.log_tf, self.settings.unit_length),
+        )
+        indices, values, indptr = kernel.weigh(*terms, *self.table, self.idf, *options)
         matrix = make_csr(values, indices, indptr, (len(indptr) - 1, len(self)))
         matrix.has_sorted_indices = True
         return matrix

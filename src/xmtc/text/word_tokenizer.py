@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,7 @@ class WordTokenizer:
         if max_words <= len(SPECIAL):
             raise ConfigError(f"max_words must be above {len(SPECIAL)}, the number of special words, not {max_words}")
         rules = rules or WordRules()
-        counter = TfIdf(
-            TfIdfSettings(
-                lowercase=rules.lowercase, strip_accents=rules.strip_accents, min_chars=rules.min_chars,
-                min_df=min_df, max_terms=max_words - len(SPECIAL),
-            )
-        )  # fmt: skip
+        counter = TfIdf(TfIdfSettings(**asdict(rules), min_df=min_df, max_terms=max_words - len(SPECIAL)))
         vocabulary = {word: i for i, word in enumerate((*SPECIAL, *counter.fit(texts).terms))}
         hf_tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL[UNKNOWN]))
         hf_tokenizer.normalizer = rules.hf_normalizer()
