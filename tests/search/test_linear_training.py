@@ -15,7 +15,8 @@ from xmtc.kernels.csr import CsrArrays
 from xmtc.labelspace.tree import LabelTree
 from xmtc.progress import Progress
 from xmtc.search.linear_training import NEVER, SURE, child_documents, reached_by, train_level, work_of
-from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, LinearTree, NodeWeights, ends_of
+from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, LinearTree, NodeWeights
+from xmtc.text.token_store import offsets_of
 
 TREE = LabelTree.of([[[2, 0, 1]], [[0, 3], [1, 4, 2], [5]]])
 
@@ -64,7 +65,7 @@ def test_each_node_learns_from_its_documents(loss: str, with_reached: bool) -> N
                 CsrArrays.of(features),
                 30,
                 documents.astype(np.int32),
-                ends_of([len(positives)]),
+                offsets_of([len(positives)]),
                 positives.astype(np.int64),
                 NO_OFFSETS,
                 solver,

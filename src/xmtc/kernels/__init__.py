@@ -142,7 +142,7 @@ def _called(kernel: Any, arguments: list[Any]) -> Any:
 def _frozen(argument: Any) -> Any:
     """Arrays, also those of a named tuple, as read-only views: memory-mapped and others then share a version."""
     if isinstance(argument, tuple):
-        return type(argument)(*map(_frozen, argument))
+        return argument._make(map(_frozen, argument))  # type: ignore[attr-defined]
     if not isinstance(argument, np.ndarray) or not argument.flags.writeable:
         return argument
     view = argument.view()

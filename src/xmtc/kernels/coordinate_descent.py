@@ -9,7 +9,7 @@ beta keeps documents from pushing each other through the bias, so that fewer rou
 Four things make it fast. The node's documents are copied once with features renumbered from 0, so that dense weights
 stay in the processor's cache. Eight labels are trained side by side: a document's features are then read once for
 all of them, and the arithmetic is done eight at a time. A label that few documents have is fitted to these before the
-others are looked at. And documents that are right for all eight labels are left alone until the end.
+others. And documents that are right for all eight labels are left alone until the end.
 """
 
 # ruff: noqa: D103, NPY002 - kernels; what each does stands in its first comment, and numba compiles np.random's calls

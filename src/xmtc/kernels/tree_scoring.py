@@ -264,12 +264,11 @@ def _select(ids: Any, values: Any, first: int, last: int, k: int, top_ids: Any, 
 
 
 @compiled(parallel=True)
-def best_of_groups(offsets: Ints, ids: Ints, values: Floats, k: int) -> tuple[NDArray[np.int32], Floats, Ints]:
-    # (ids, values, counts): the k best of each group offsets[g] to offsets[g + 1], best first; then -1.
+def best_of_groups(offsets: Ints, ids: Ints, values: Floats, k: int) -> tuple[NDArray[np.int32], Floats]:
+    # (ids, values) of the k best of each group offsets[g] to offsets[g + 1], best first; then -1.
     groups = len(offsets) - 1
     top_ids = np.full((groups, k), -1, np.int32)
     top_values = np.full((groups, k), -np.inf, np.float32)
-    counts = np.zeros(groups, np.int64)
     for group in numba.prange(groups):
-        counts[group] = _select(ids, values, offsets[group], offsets[group + 1], k, top_ids[group], top_values[group])
-    return top_ids, top_values, counts
+        _select(ids, values, offsets[group], offsets[group + 1], k, top_ids[group], top_values[group])
+    return top_ids, top_values

@@ -36,12 +36,13 @@ from xmtc.models.explanation import Explanation
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
 from xmtc.search.linear_training import solver_of
-from xmtc.search.linear_tree import NO_OFFSETS, ends_of
+from xmtc.search.linear_tree import NO_OFFSETS
 from xmtc.search.sparse_index import SparseIndex
 from xmtc.seeding import derived_seed
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
+from xmtc.text.token_store import offsets_of
 
 NEVER = -10.0  # score of a label that no document has: below any other
 BLOCKS_A_CORE = 8  # at least, so that no core waits long for the last block of another
@@ -124,7 +125,7 @@ class Dismec(Model):
             parts = in_threads(train, range(len(blocks)))
         biases = np.full(targets.shape[1], 0.0 if earlier else NEVER, np.float32)
         biases[order] = np.concatenate([np.zeros(0, np.float32), *(part["biases"] for part in parts)])
-        ends = ends_of(np.concatenate([np.zeros(0, np.int64), *(np.diff(part["ends"]) for part in parts)]))
+        ends = offsets_of(np.concatenate([np.zeros(0, np.int64), *(np.diff(part["ends"]) for part in parts)]))
         terms = np.concatenate([np.zeros(0, np.int32), *(part["features"] for part in parts)])
         weights = np.concatenate([np.zeros(0, np.float32), *(part["weights"] for part in parts)])
         del parts
@@ -152,7 +153,7 @@ class Dismec(Model):
             CsrArrays.of(features),
             features.shape[1],
             documents,
-            ends_of(map(len, lists)),
+            offsets_of(map(len, lists)),
             positives,
             offsets,
             solver,

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from xmtc.progress import progress
+from xmtc.text.token_store import offsets_of
 
 Kind = Literal["flat", "ivf"]
 Floats = NDArray[np.float32]
 
 MOST_FLAT = 100_000  # vectors that every query is compared with
 QUERY_BLOCK = 4096  # queries that are compared with all vectors at once
-CELL_BLOCK = 1 << 16  # queries that look into cells together: the more, the more share the reading of a cell
+CELL_BLOCK = 1 << 16  # queries that search cells together: the more, the more share the reading of a cell
 MOST_PRODUCTS = 1 << 20  # at once; more would not stay in the processor's cache
 SPARE = 8  # neighbours found beyond k: which of two equal ones comes first is decided afterwards
 RECALL, RECALL_K, RECALL_SAMPLE = 0.97, 10, 512  # share of the k nearest to find, measured on a sample of the vectors
@@ -99,8 +100,8 @@ class DenseIndex:
     def _best_of_cells(self, queries: Floats, k: int) -> NDArray[np.int32]:
         """The k nearest in the cells nearest to each query, in any order; -1 where there are fewer.
 
-        Cell by cell, for all queries that look into it: one multiplication of matrices, which is many times faster than
-        a comparison of each query with each vector.
+        Cell by cell, for all queries that search it: one matrix product, many times faster than comparing each query
+        with each vector.
         """
         from xmtc.kernels.dense_topk import offer_labels
 
@@ -135,7 +136,7 @@ class DenseIndex:
         """(ids, cell by cell; where the cells end; the vectors in this order)."""
         assert self.centres is not None and self.cells is not None
         members = np.argsort(self.cells, kind="stable").astype(np.int32)
-        ends = np.concatenate([[0], np.cumsum(np.bincount(self.cells, minlength=len(self.centres)))])
+        ends = offsets_of(np.bincount(self.cells, minlength=len(self.centres)))
         return members, ends, self.vectors[members]
 
     def _cells_of(self, vectors: Floats) -> NDArray[np.int32]:

@@ -14,8 +14,9 @@ from xmtc.corpus.labels import Csr
 from xmtc.kernels import cores, in_threads
 from xmtc.labelspace.tree import LabelTree
 from xmtc.progress import Progress
-from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, NodeWeights, ends_of
+from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, NodeWeights
 from xmtc.seeding import derived_seed
+from xmtc.text.token_store import offsets_of
 
 if TYPE_CHECKING:
     from xmtc.kernels.coordinate_descent import Solver
@@ -142,7 +143,7 @@ def _train_children(features: Csr, task: Task, settings: LinearSettings, seed: i
         CsrArrays.of(features),
         features.shape[1],
         task.documents,
-        ends_of(task.sizes[found]),
+        offsets_of(task.sizes[found]),
         task.positives,
         NO_OFFSETS,
         solver_of(settings),
@@ -178,7 +179,7 @@ def tasks_of(level: Csr, lists: Any, reached: Csr | None) -> Iterator[Task]:
             documents = np.union1d(found, wrong)
             places = np.searchsorted(documents, found)
         size = max(SMALLEST_TASK, share // max(1, len(found)))
-        starts = ends_of(children)
+        starts = offsets_of(children)
         nothing_to_decide = len(children) == 1 and len(documents) == len(found)
         for first in range(0, max(1, len(children)), size):  # a node without children, too
             last = min(first + size, len(children))
@@ -199,13 +200,13 @@ def joined(of_nodes: list[list[Trained]]) -> NodeWeights:
 
     def turned(parts: list[Trained]) -> Any:
         sizes, features, weights = (np.concatenate([part[at] for part in parts]) for at in range(3))
-        return by_feature(ends_of(sizes), features, weights)
+        return by_feature(offsets_of(sizes), features, weights)
 
     rows = in_threads(turned, of_nodes)
     return NodeWeights(
-        ends_of(len(row[0]) for row in rows),
+        offsets_of(len(row[0]) for row in rows),
         np.concatenate([row[0] for row in rows]),
-        ends_of(np.concatenate([np.diff(row[1]) for row in rows])),
+        offsets_of(np.concatenate([np.diff(row[1]) for row in rows])),
         np.concatenate([row[2] for row in rows]),
         np.concatenate([row[3] for row in rows]),
         np.concatenate([part[3] for parts in of_nodes for part in parts]),

@@ -14,10 +14,11 @@ from xmtc.corpus.labels import Csr
 from xmtc.labelspace.tree import LabelTree
 from xmtc.search.beam import LevelScorer, beam_search
 from xmtc.storage import FolderReader
+from xmtc.text.token_store import offsets_of
 
 LOSSES = ("squared_hinge", "logistic")
 NO_OFFSETS = np.zeros((0, 0), np.float32)  # for classifiers that are trained from nothing
-FEW_DOCUMENTS = 32  # up to so many are searched one by one; more share the reading of each node's weights
+FEW_DOCUMENTS = 32  # at most, to search them one by one; more share the reading of each node's weights
 
 
 class NodeWeights(NamedTuple):
@@ -49,7 +50,7 @@ class NodeWeights(NamedTuple):
             return levels[0]
         joined = {name: np.concatenate([getattr(level, name) for level in levels]) for name in cls._fields}
         for ends in ("node_rows", "entries"):
-            joined[ends] = ends_of(np.concatenate([np.diff(getattr(level, ends)) for level in levels]))
+            joined[ends] = offsets_of(np.concatenate([np.diff(getattr(level, ends)) for level in levels]))
         return cls(**joined)
 
 
@@ -80,7 +81,7 @@ class LinearTree:
     def child_starts(self) -> NDArray[np.int64]:
         """Node n's children are child_ids[child_starts[n]:child_starts[n + 1]]."""
         sizes = [np.diff(level.indptr) for level in self.tree.levels]
-        return np.concatenate([[0], np.cumsum(np.concatenate(sizes), dtype=np.int64)])
+        return offsets_of(np.concatenate(sizes))
 
     @cached_property
     def child_ids(self) -> NDArray[np.int32]:
@@ -176,7 +177,7 @@ class LinearTree:
 
 
 def read_tree(folder: FolderReader, name: str, labels: int, width: int) -> LinearTree:
-    """The tree in NAME.safetensors, of so many labels and features; BadModelFolder if it is damaged."""
+    """The tree in NAME.safetensors, of this many labels and features; BadModelFolder if it is damaged."""
     with folder.building(name):
         tree = LinearTree.from_arrays(folder.arrays(name), labels, width)
 
@@ -186,13 +187,3 @@ def read_tree(folder: FolderReader, name: str, labels: int, width: int) -> Linea
 
     folder.check(f"{name}.safetensors", check)
     return tree
-
-
-def ends_of(sizes: Any) -> NDArray[np.int64]:
-    """0, and where each of consecutive parts of these sizes ends.
-
-    >>> ends_of([2, 0, 3]).tolist()
-    [0, 2, 2, 5]
-    """
-    each = sizes if isinstance(sizes, np.ndarray) else np.fromiter(sizes, np.int64)
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(each, dtype=np.int64)])

@@ -14,6 +14,7 @@ from xmtc.corpus.sparse import make_csr
 from xmtc.corpus.strings import Strings
 from xmtc.errors import NotFitted, XmtcError
 from xmtc.progress import progress
+from xmtc.text.token_store import offsets_of
 from xmtc.text.word_rules import WordRules
 
 BLOCK_BYTES = 16 << 20
@@ -86,10 +87,8 @@ class Counted(NamedTuple):
         """The counts of consecutive blocks of texts as one."""
         if len(parts) == 1:
             return parts[0]
-        kinds = (np.uint64, np.int32, np.int32, np.int32)
-        flat = [np.concatenate([np.zeros(0, kind), *(part[at] for part in parts)]) for at, kind in enumerate(kinds)]
-        sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.indptr) for part in parts)])
-        return cls(flat[0], flat[1], flat[2], flat[3], np.cumsum(sizes))
+        joined = cls._make(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return joined._replace(indptr=offsets_of(np.concatenate([np.diff(part.indptr) for part in parts])))
 
 
 class TfIdf:
@@ -187,7 +186,7 @@ class TfIdf:
         min_chars = rules.min_chars if self.settings.letters is None else 1
         homes = np.searchsorted(counted.indptr, places, "right") - 1
         order = np.argsort(homes, kind="stable")
-        pieces = [Strings.of([])]
+        pieces = []
         for rows in blocks_of(texts):
             block = rules.normalised(texts[rows])
             here = order[slice(*np.searchsorted(homes[order], [rows.start, rows.stop]))]
@@ -220,9 +219,9 @@ class TfIdf:
 
 
 def blocks_of(texts: Strings, most: int | None = None) -> Iterator[slice]:
-    """Consecutive rows of about 16 MB of text each, or as told: bounds the working memory of counting."""
+    """Consecutive rows of about 16 MB of text each, or of `most` bytes: bounds the working memory of counting."""
     lengths, most = texts.lengths, most or BLOCK_BYTES
-    if 0 < lengths.sum() <= most:  # so a single document is not kept waiting
+    if lengths.sum() <= most:  # quickly, for a single document; without texts one block of none
         yield slice(0, len(texts))
         return
     if lengths.max(initial=0) > LONGEST_TEXT:

@@ -1,8 +1,8 @@
 """What a word is: one set of rules, followed by the compiled counter (tf-idf) and by the HF tokenizer (sequences).
 
-A text is put into Unicode normal form C; accents are removed and letters lower-cased if so wished; then a word is a
-run of letters, marks, digits and underscores, and each Chinese character is a word by itself, because Chinese writes
-no spaces. Lower-casing goes code point by code point, so that the result never depends on the letters around it.
+A text is put into Unicode normal form C; accents are removed and letters lower-cased if the rules say so. Then a word
+is a run of letters, marks, digits and underscores, and each Chinese character is a word by itself, because Chinese
+writes no spaces. Lower-casing goes code point by code point, so the result never depends on the letters around it.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _fold_table(lowercase: bool, strip_accents: bool) -> NDArray[np.int32]:
 
 
 def _normal(text: str, strip_accents: bool) -> str:
-    """Normal form C, without accents if so wished."""
+    """Normal form C, on request without accents."""
     text = unicodedata.normalize("NFC", text)
     if strip_accents:
         bare = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")

@@ -72,9 +72,7 @@ class WordTokenizer:
                 encodings = self._hf.encode_batch_fast(batch, add_special_tokens=False)
                 ids += [np.array(encoding.ids[:max_tokens] or [UNKNOWN], np.int32) for encoding in encodings]
                 bar.advance(len(batch))
-        offsets = np.zeros(len(ids) + 1, np.int64)
-        np.cumsum([len(document) for document in ids], out=offsets[1:])
-        return TokenStore(np.concatenate(ids) if ids else np.zeros(0, np.int32), offsets)
+        return TokenStore.of(ids)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where each word of a text stands, as (start, end) in characters: for highlighting."""

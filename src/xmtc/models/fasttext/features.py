@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.strings import Strings
 from xmtc.progress import progress
 from xmtc.text.tfidf import BLOCK_BYTES, TfIdf, TfIdfSettings, blocks_of
-from xmtc.text.token_store import TokenStore
+from xmtc.text.token_store import TokenStore, offsets_of
 
 Rows = NDArray[np.int32]
 TEXT = 0  # the row that every text has
@@ -74,7 +74,7 @@ class WordNgrams:
 
     def _ids(self, texts: Strings) -> tuple[Rows, NDArray[np.int64]]:
         """All features of texts, n-grams by their bucket."""
-        parts, sizes = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
+        parts, sizes = [], []
         block = BLOCK_BYTES // (2 * (self.words_together + self.letters[1] - self.letters[0] + 1))
         with progress("finding words", len(texts)) as bar:
             for rows in blocks_of(texts, block):
@@ -82,7 +82,7 @@ class WordNgrams:
                 parts.append(ids)
                 sizes.append(np.diff(offsets))
                 bar.advance(rows.stop - rows.start)
-        return np.concatenate(parts), np.cumsum(np.concatenate(sizes))
+        return np.concatenate(parts), offsets_of(np.concatenate(sizes))
 
     def _features(self, normal: Strings) -> tuple[Rows, Rows, Rows, NDArray[np.int64]]:
         from xmtc.kernels.hashed_ngrams import FeatureKinds, feature_ids
@@ -111,8 +111,7 @@ class WordNgrams:
     def _known(self, ids: Rows, offsets: NDArray[np.int64]) -> TokenStore:
         rows = self._rows(ids)
         known = rows >= 0
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(known)])
-        return TokenStore(rows[known], before[offsets])
+        return TokenStore(rows[known], offsets_of(known)[offsets])
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """What was learned, for storage."""

@@ -247,7 +247,9 @@ class FastText(Model):
         every = float(parts[rows == TEXT].sum()) + self.base_
         score += self.base_
         said = f"the words add up to {score - every:.3f}, and what every text has to {every:.3f}"
-        return Explanation(self._fitted().name(label), probability, words, (f"{said}: a chance of {probability:.3f}",))
+        return Explanation(
+            self._fitted().name(label), probability, words, (f"{said}: a probability of {probability:.3f}",)
+        )
 
     def _save(self, folder: FolderWriter) -> None:
         folder.arrays("words", self.grams_.to_arrays())
