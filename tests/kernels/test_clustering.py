@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from xmtc.corpus.sparse import Csr, unit_rows
 from xmtc.kernels.clustering import balanced_split, kmeans_split
+from xmtc.kernels.csr import CsrArrays
 
 GAIN, ROUNDS = 1e-4, 50
 
@@ -33,17 +34,13 @@ def two_camps(size: int) -> Csr:
 
 
 def halves(matrix: Csr, members: Any, seed: int = 0) -> tuple[list[int], list[int]]:
-    found = balanced_split(
-        matrix.indptr, matrix.indices, matrix.data, matrix.shape[1], members, GAIN, ROUNDS, seed
-    ).tolist()
+    found = balanced_split(CsrArrays.of(matrix), matrix.shape[1], members, GAIN, ROUNDS, seed).tolist()
     return found[: len(found) // 2], found[len(found) // 2 :]
 
 
 def clusters(matrix: Csr, members: Any, count: int, seed: int = 0) -> list[int]:
-    found: list[int] = kmeans_split(
-        matrix.indptr, matrix.indices, matrix.data, matrix.shape[1], members, count, GAIN, ROUNDS, seed
-    ).tolist()
-    return found
+    found = kmeans_split(CsrArrays.of(matrix), matrix.shape[1], members, count, GAIN, ROUNDS, seed)
+    return [int(cluster) for cluster in found]
 
 
 @settings(deadline=None, max_examples=50)

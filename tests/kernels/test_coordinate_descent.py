@@ -10,7 +10,9 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, csr_matrix
 
-from xmtc.kernels.coordinate_descent import LANES, LOGISTIC, SQUARED_HINGE, local_rows, train_node
+from xmtc.kernels.coordinate_descent import LOGISTIC, SQUARED_HINGE, Solver, train_node
+from xmtc.kernels.csr import CsrArrays, local_rows
+from xmtc.kernels.vector_loops import LANES
 
 Array = np.ndarray[Any, Any]
 #: Where the regulariser draws the bias
@@ -35,19 +37,29 @@ def labels(matrix: Any, count: int, seed: int = 1) -> Array:
 
 
 def train(
-    matrix: Any, rows: Array, wanted: Array, loss: int = SQUARED_HINGE, tight: bool = True, smallest: float = 0.0,
+    matrix: Any,
+    rows: Array,
+    wanted: Array,
+    loss: int = SQUARED_HINGE,
+    tight: bool = True,
+    smallest: float = 0.0,
     **more: Any,
-) -> tuple[Array, Array]:  # fmt: skip
+) -> tuple[Array, Array]:
     """(dense weights, biases) for wanted[rows x labels]."""
     lists = [np.flatnonzero(wanted[:, label]) for label in range(wanted.shape[1])]
     indptr = np.concatenate([[0], np.cumsum([len(found) for found in lists])])
     tolerance, rounds = (1e-5, 20_000) if tight else (0.1, 20)
+    solver = Solver(loss, more.get("cost", 1.0), tolerance, rounds, smallest, more.get("bias", 1.0))
     ends, features, weights, biases = train_node(
-        matrix.indptr, matrix.indices, matrix.data, matrix.shape[1], rows.astype(np.int32), indptr,
-        np.concatenate([*lists, np.zeros(0, np.int64)]), more.get("offsets", np.zeros((0, 0), np.float32)),
-        loss, more.get("cost", 1.0), tolerance, rounds, smallest,
-        more.get("bias", 1.0), more.get("seed", 0),
-    )  # fmt: skip
+        CsrArrays.of(matrix),
+        matrix.shape[1],
+        rows.astype(np.int32),
+        indptr,
+        np.concatenate([*lists, np.zeros(0, np.int64)]),
+        more.get("offsets", np.zeros((0, 0), np.float32)),
+        solver,
+        more.get("seed", 0),
+    )
     for label in range(len(ends) - 1):
         assert (np.diff(features[ends[label] : ends[label + 1]]) > 0).all(), "features ascend"
     return csr_array((weights, features, ends), shape=(wanted.shape[1], matrix.shape[1])).toarray(), biases
@@ -206,7 +218,7 @@ def test_one_document_and_empty_ones() -> None:
 def test_local_rows(width: int) -> None:
     matrix = documents()
     rows = np.array([5, 79, 3])
-    indptr, indices, data, features = local_rows(matrix.indptr, matrix.indices, matrix.data, rows, width)
+    (indptr, indices, data), features = local_rows(CsrArrays.of(matrix), rows, width)
     assert len(set(features.tolist())) == len(features)
     dense = np.zeros((3, 40), np.float32)
     for row in range(3):

@@ -73,10 +73,9 @@ def one_after_the_other(given: Arrays, picked: Any, softmax: bool, rate: float, 
 
 def trained(given: Arrays, picked: Any, softmax: bool, rate: float, decay: float, together: int) -> tuple[Any, Any]:
     table, weights = given["table"].copy(), given["weights"].copy()
-    kernel.train_all_labels(
-        given["rows"], given["offsets"], given["indptr"], given["indices"], given["order"], picked, softmax, BASE,
-        rate, decay, together, table, weights,
-    )  # fmt: skip
+    documents = kernel.Documents(given["rows"], given["offsets"], given["indices"], given["indptr"])
+    loss = kernel.Loss(softmax, BASE)
+    kernel.train_all_labels(documents, given["order"], picked, loss, rate, decay, together, table, weights)
     return table, weights
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from xmtc.kernels.int8_lstm import UNIT, lstm_document, lstm_step, round_states, scaled_sums, tanh
+from xmtc.kernels.int8_lstm import UNIT, Inputs, lstm_document, lstm_step, round_states, scaled_sums, tanh
 
 WORDS, HIDDEN, TOKENS = 5, 3, 4
 Floats = NDArray[np.float32]
@@ -27,6 +27,7 @@ class Plain:
         self.input_projection = rng.integers(-9000, 9000, (WORDS, 4 * HIDDEN)).astype(np.int32)
         self.units = rng.uniform(0, 1, WORDS).astype(np.float32)
         self.cells = rng.normal(size=HIDDEN).astype(np.float32)
+        self.inputs = Inputs(self.scales, self.input_projection, self.units)
         self.first = rng.integers(-9000, 9000, 4 * HIDDEN).astype(np.int32)
 
     def states(self, words: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -64,10 +65,8 @@ def test_a_document(seed: int, read: list[int]) -> None:
     plain, words = Plain(np.random.default_rng(seed)), np.array(read)
     places = np.arange(len(words))[::-1].copy()
     states, rounded = np.zeros((TOKENS, HIDDEN + 2), np.float32), np.zeros(HIDDEN, np.int8)
-    lstm_document(
-        plain.first.copy(), plain.scales, plain.input_projection, plain.units, words, places, 1, plain.cells.copy(),
-        rounded, states, plain.weights,
-    )  # fmt: skip
+    cells = plain.cells.copy()
+    lstm_document(plain.inputs, plain.weights, plain.first.copy(), words, places, 1, cells, rounded, states)
     # A state halfway between two whole numbers may be rounded the other way, which changes later ones a little.
     np.testing.assert_allclose(states[places, 1:-1], plain.states(words), atol=2e-3)
     assert not states[:, 0].any() and not states[:, -1].any()
@@ -85,24 +84,12 @@ def test_several_documents_are_read_as_one_alone(seed: int, documents: int) -> N
         places = np.full(documents, step)
         if step:
             sums[:] = rounded.astype(np.int32) @ plain.weights.T.astype(np.int32)
-        lstm_step(
-            sums,
-            plain.scales,
-            plain.input_projection,
-            plain.units,
-            words[step].copy(),
-            places,
-            0,
-            cells,
-            rounded,
-            together,
-        )
+        lstm_step(plain.inputs, sums, words[step].copy(), places, 0, cells, rounded, together)
     for row in range(documents):
         alone = np.zeros((TOKENS, HIDDEN), np.float32)
-        lstm_document(
-            plain.first.copy(), plain.scales, plain.input_projection, plain.units, words[:, row].copy(),
-            np.arange(TOKENS), 0, plain.cells.copy(), np.zeros(HIDDEN, np.int8), alone, plain.weights,
-        )  # fmt: skip
+        read, places, rounded = words[:, row].copy(), np.arange(TOKENS), np.zeros((1, HIDDEN), np.int8)
+        own_cells, own_sums = plain.cells.copy(), plain.first.copy()
+        lstm_document(plain.inputs, plain.weights, own_sums, read, places, 0, own_cells, rounded[0], alone)
         np.testing.assert_array_equal(together[row], alone)
 
 

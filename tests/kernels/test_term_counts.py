@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.strings import Strings
 from xmtc.kernels import term_counts as kernel
+from xmtc.kernels import utf8_words
 from xmtc.text.word_rules import WordRules
 
 documents = st.lists(st.text(st.sampled_from("ab Zé東 \u0301-"), max_size=30), max_size=70)
@@ -27,13 +28,13 @@ def by_both(function: Any, *arguments: Any) -> tuple[NDArray[Any], ...]:
 
 
 @settings(max_examples=50)
-@given(documents, st.sampled_from([(1, 1), (1, 3)]), st.booleans())
-def test_threads_make_no_difference(texts: list[str], ngrams: tuple[int, int], log_tf: bool) -> None:
+@given(documents, st.sampled_from([(1, 1, False), (1, 3, False), (2, 4, True)]), st.booleans())
+def test_threads_make_no_difference(texts: list[str], kind: tuple[int, int, bool], log_tf: bool) -> None:
     column, fold = Strings.of(texts), WordRules().fold_table()
     where = column.buffer, column.starts, column.ends, fold
-    by_both(kernel.suspects, *where)
-    by_both(kernel.folded_terms, *where, 1)
-    keys, counts, _, _, indptr = by_both(kernel.count_terms, *where, 1, *ngrams)
+    by_both(utf8_words.suspects, *where)
+    by_both(utf8_words.folded_terms, *where, 1)
+    keys, counts, _, _, indptr = by_both(kernel.count_terms, *where, 1, *kind)
     known = np.unique(keys)[::2].copy()
     idf = 1 / np.arange(1.0, 1 + len(known))
     by_both(kernel.weigh, keys, counts, indptr, *kernel.make_table(known), idf, log_tf, True)
@@ -52,4 +53,4 @@ def test_threads_make_no_difference(texts: list[str], ngrams: tuple[int, int], l
 )
 def test_what_is_little_text(texts: list[str], small: bool) -> None:
     column = Strings.of(texts)
-    assert kernel._little_text(column.buffer, column.starts, column.ends) == small
+    assert utf8_words.little_text(column.buffer, column.starts, column.ends) == small

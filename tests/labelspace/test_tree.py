@@ -38,10 +38,13 @@ def assert_tree(tree: LabelTree, labels: int) -> None:
 
 options = st.fixed_dictionaries(
     {
-        "balanced": st.booleans(), "arity": st.sampled_from([2, 4, 8]), "max_leaf": st.integers(1, 9),
-        "levels": st.sampled_from([None, 1, 2, 3]), "seed": st.integers(0, 99),
+        "balanced": st.booleans(),
+        "arity": st.sampled_from([2, 4, 8]),
+        "max_leaf": st.integers(1, 9),
+        "levels": st.sampled_from([None, 1, 2, 3]),
+        "seed": st.integers(0, 99),
     }
-)  # fmt: skip
+)
 
 
 @settings(deadline=None, max_examples=60)

@@ -266,7 +266,7 @@ def test_documents_that_the_search_leads_astray_are_negatives_too(monkeypatch: p
         seen: list[int] = []
 
         def counting(*arguments: Any, seen: list[int] = seen) -> Any:
-            seen.append(len(arguments[4]))
+            seen.append(len(arguments[2]))
             return train_node(*arguments)
 
         monkeypatch.setattr(svm, "train_node", counting)

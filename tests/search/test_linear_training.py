@@ -10,11 +10,13 @@ import pytest
 from scipy.sparse import csr_array
 
 from xmtc.corpus.sparse import unit_rows
-from xmtc.kernels.coordinate_descent import train_node
+from xmtc.kernels.coordinate_descent import Solver, train_node
+from xmtc.kernels.csr import CsrArrays
 from xmtc.labelspace.tree import LabelTree
 from xmtc.progress import Progress
 from xmtc.search.linear_training import NEVER, SURE, child_documents, reached_by, train_level, work_of
-from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, LinearTree, NodeWeights, ends_of
+from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, LinearTree, NodeWeights
+from xmtc.text.token_store import offsets_of
 
 TREE = LabelTree.of([[[2, 0, 1]], [[0, 3], [1, 4, 2], [5]]])
 
@@ -48,21 +50,27 @@ def test_each_node_learns_from_its_documents(loss: str, with_reached: bool) -> N
         documents = np.flatnonzero(right[:, labels].any(1) | (found[:, 0] == node if with_reached else False))
         for child, label in enumerate(labels):
             step = whole.path(label)[1]
-            scores = np.array([
-                whole.contributions(step, np.arange(30), row).sum() + whole.bias(step) for row in dense[documents]
-            ])  # fmt: skip
+            scores = np.array(
+                [whole.contributions(step, np.arange(30), row).sum() + whole.bias(step) for row in dense[documents]]
+            )
             if len(labels) == 1 and not with_reached:  # no document to say no to
                 assert (scores == SURE).all()
                 continue
             if not right[:, label].any():
                 assert (scores == NEVER).all()
                 continue
+            solver = Solver(LOSSES.index(loss), 1.0, 1e-4, 3000, 0.0, 0.3)
             positives = np.flatnonzero(right[documents, label])
             ends, terms, values, bias = train_node(
-                features.indptr, features.indices, features.data, 30, documents.astype(np.int32),
-                ends_of([len(positives)]), positives.astype(np.int64), NO_OFFSETS, LOSSES.index(loss), 1.0, 1e-4, 3000,
-                0.0, 0.3, 1,
-            )  # fmt: skip
+                CsrArrays.of(features),
+                30,
+                documents.astype(np.int32),
+                offsets_of([len(positives)]),
+                positives.astype(np.int64),
+                NO_OFFSETS,
+                solver,
+                1,
+            )
             expected = dense[documents][:, terms] @ values + bias[0]
             assert ends.tolist() == [0, len(terms)]
             np.testing.assert_allclose(scores, expected, atol=0.01, err_msg=f"label {label}, child {child}")

@@ -34,10 +34,13 @@ def random_tree(rng: Rng, labels: int, width: int) -> LinearTree:
             rows.append(len(features))
             biases += size
     weights = NodeWeights(
-        np.array(rows, np.int64), np.array(features, np.int32), np.array(entries, np.int64),
-        np.array(children, np.int32), rng.normal(size=len(children)).astype(np.float32),
+        np.array(rows, np.int64),
+        np.array(features, np.int32),
+        np.array(entries, np.int64),
+        np.array(children, np.int32),
+        rng.normal(size=len(children)).astype(np.float32),
         rng.normal(size=biases).astype(np.float32),
-    )  # fmt: skip
+    )
     return LinearTree(tree, weights, width)
 
 
@@ -109,11 +112,22 @@ def damaged_weights(made: LinearTree) -> list[dict[str, Array]]:
     good = made.weights
     changes = []
     for name, place, value in (
-        ("node_rows", 0, 1), ("node_rows", 1, 10**6), ("node_rows", 1, -5), ("node_rows", -1, 0),
-        ("features", 0, -1), ("features", 0, 60), ("features", 1, 0), ("entries", 1, 10**7), ("entries", 0, -1),
-        ("entries", -1, 0), ("children", 0, -1), ("children", 0, 1000), ("weights", 0, np.nan), ("weights", 3, np.inf),
+        ("node_rows", 0, 1),
+        ("node_rows", 1, 10**6),
+        ("node_rows", 1, -5),
+        ("node_rows", -1, 0),
+        ("features", 0, -1),
+        ("features", 0, 60),
+        ("features", 1, 0),
+        ("entries", 1, 10**7),
+        ("entries", 0, -1),
+        ("entries", -1, 0),
+        ("children", 0, -1),
+        ("children", 0, 1000),
+        ("weights", 0, np.nan),
+        ("weights", 3, np.inf),
         ("biases", 0, np.nan),
-    ):  # fmt: skip
+    ):
         array = getattr(good, name).copy()
         array[place] = value
         changes.append({name: array})

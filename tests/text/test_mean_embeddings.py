@@ -95,8 +95,9 @@ def test_stored_parts_are_checked(tokenizer: WordTokenizer, tmp_path: Path) -> N
             MeanVectors(tokenizer, table, idf).save(folder)
         return MeanVectors.load(opening(tmp_path / "model"), True, None)
 
-    np.testing.assert_array_equal(stored(table, idf).transform(Corpus.of(TEXTS)),
-                                  MeanVectors(tokenizer, table, idf).transform(Corpus.of(TEXTS)))  # fmt: skip
+    np.testing.assert_array_equal(
+        stored(table, idf).transform(Corpus.of(TEXTS)), MeanVectors(tokenizer, table, idf).transform(Corpus.of(TEXTS))
+    )
     for wrong in ((table[:-1], idf), (table.astype(float), idf), (table, idf[:3]), (table, None)):
         with pytest.raises(BadModelFolder, match="word_vectors"):
             stored(*wrong)

@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from xmtc.corpus.strings import Strings
 from xmtc.errors import NotFitted, XmtcError
-from xmtc.kernels.term_counts import LITTLE_TEXT
+from xmtc.kernels.utf8_words import LITTLE_TEXT
 from xmtc.text import tfidf as module
 from xmtc.text.tfidf import TfIdf, TfIdfSettings
 
@@ -137,9 +137,13 @@ def test_equals_scikit_learn_on_real_texts() -> None:
     tfidf = TfIdf(options)
     ours = tfidf.fit_transform(texts)
     theirs = TfidfVectorizer(
-        sublinear_tf=True, ngram_range=(1, 2), min_df=2, tokenizer=lambda text: list(options.rules.words(text)),
-        lowercase=False, token_pattern=None,
-    )  # fmt: skip
+        sublinear_tf=True,
+        ngram_range=(1, 2),
+        min_df=2,
+        tokenizer=lambda text: list(options.rules.words(text)),
+        lowercase=False,
+        token_pattern=None,
+    )
     expected = theirs.fit_transform(list(texts))
     assert set(tfidf.terms) == set(theirs.vocabulary_)
     columns = [theirs.vocabulary_[term] for term in tfidf.terms]

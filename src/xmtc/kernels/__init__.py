@@ -30,7 +30,6 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -67,6 +66,8 @@ def jitted(parallel: bool = False, relaxed: bool = False, inlined: bool = False)
     """
 
     def decorate(function: F) -> F:
+        if numba.config.DISABLE_JIT:
+            return np.errstate(all="ignore")(function)  # as in compiled code
         # A function typed into a prompt has no file to keep a cache beside.
         has_file = not function.__code__.co_filename.startswith("<")
         options: dict[str, Any] = {"parallel": parallel, "nogil": True, "inline": "always" if inlined else "never"}
@@ -106,7 +107,7 @@ def compiled(parallel: bool = False, small: Callable[..., bool] | None = None, w
         @wraps(function)
         def announced(*arguments: Any) -> Any:
             read = len(arguments) - writes
-            given = [_frozen(a) if isinstance(a, np.ndarray) else a for a in arguments[:read]] + [*arguments[read:]]
+            given = [*map(_frozen, arguments[:read]), *arguments[read:]]
             if not parallel or (small and small(*given)):
                 return _called(serial, given)
             with _one_at_a_time:
@@ -126,6 +127,8 @@ def _renamed(function: F) -> F:
 
 
 def _called(kernel: Any, arguments: list[Any]) -> Any:
+    if numba.config.DISABLE_JIT:
+        return kernel(*arguments)
     before = len(kernel.overloads)
     start = time.perf_counter()
     result = kernel(*arguments)
@@ -136,11 +139,13 @@ def _called(kernel: Any, arguments: list[Any]) -> Any:
     return result
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """A read-only view: memory-mapped and ordinary arrays then share one compiled version."""
-    if not array.flags.writeable:
-        return array
-    view = array.view()
+def _frozen(argument: Any) -> Any:
+    """Arrays, also those of a named tuple, as read-only views: memory-mapped and others then share a version."""
+    if isinstance(argument, tuple):
+        return argument._make(map(_frozen, argument))  # type: ignore[attr-defined]
+    if not isinstance(argument, np.ndarray) or not argument.flags.writeable:
+        return argument
+    view = argument.view()
     view.setflags(write=False)
     return view
 

@@ -10,49 +10,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
-from xmtc.kernels.coordinate_descent import local_rows
+from xmtc.kernels.csr import CsrArrays, local_rows
 
 Ints = NDArray[Any]
-Floats = NDArray[np.float32]
 
 PIECES = 8  # of parallel work
 
 
 @compiled()
 def balanced_split(
-    indptr: Ints,
-    indices: Ints,
-    data: Floats,
-    width: int,
-    members: Ints,
-    smallest_gain: float,
-    most_rounds: int,
-    seed: int,
+    vectors: CsrArrays, width: int, members: Ints, smallest_gain: float, max_rounds: int, seed: int
 ) -> NDArray[np.int64]:
-    # Reorder `members` (rows of a CSR matrix) so that the first half and the rest are two spherical clusters whose
-    # sizes differ by at most 1 (the first half is the smaller one). Starts from two distinct random members.
-    rows_indptr, rows_indices, rows_data, features = local_rows(indptr, indices, data, members, width)
+    # Reorder `members` (rows of a matrix of `width` columns) so that the first half and the rest are two spherical
+    # clusters whose sizes differ by at most 1 (the first half is the smaller one). Starts from two random members.
+    rows, features = local_rows(vectors, members, width)
     count = len(members)
     np.random.seed(seed)
     first = np.random.randint(count)
     second = (first + 1 + np.random.randint(count - 1)) % count
     centres = np.zeros((2, len(features)), np.float32)
-    for entry in range(rows_indptr[first], rows_indptr[first + 1]):
-        centres[0, rows_indices[entry]] = rows_data[entry]
-    for entry in range(rows_indptr[second], rows_indptr[second + 1]):
-        centres[1, rows_indices[entry]] = rows_data[entry]
+    for entry in range(rows.indptr[first], rows.indptr[first + 1]):
+        centres[0, rows.indices[entry]] = rows.data[entry]
+    for entry in range(rows.indptr[second], rows.indptr[second + 1]):
+        centres[1, rows.indices[entry]] = rows.data[entry]
     lead = np.empty(count, np.float32)
     nearness = np.empty((2, count), np.float32)
     order = np.arange(count)
     half = count // 2
     before = -np.inf
-    for _ in range(most_rounds):
+    for _ in range(max_rounds):
         for row in range(count):
             a, b = np.float32(0), np.float32(0)
-            for entry in range(rows_indptr[row], rows_indptr[row + 1]):
-                feature = rows_indices[entry]
-                a += rows_data[entry] * centres[0, feature]
-                b += rows_data[entry] * centres[1, feature]
+            for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+                feature = rows.indices[entry]
+                a += rows.data[entry] * centres[0, feature]
+                b += rows.data[entry] * centres[1, feature]
             nearness[0, row], nearness[1, row] = a, b
             lead[row] = b - a
         order = np.argsort(lead, kind="mergesort")
@@ -67,8 +59,8 @@ def balanced_split(
         for at in range(count):
             side = 0 if at < half else 1
             row = order[at]
-            for entry in range(rows_indptr[row], rows_indptr[row + 1]):
-                centres[side, rows_indices[entry]] += rows_data[entry]
+            for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+                centres[side, rows.indices[entry]] += rows.data[entry]
         for side in range(2):
             square = 0.0
             for feature in range(len(features)):
@@ -83,27 +75,26 @@ def balanced_split(
 
 @compiled(parallel=True)
 def kmeans_split(
-    indptr: Ints, indices: Ints, data: Floats, width: int, members: Ints, clusters: int, smallest_gain: float,
-    most_rounds: int, seed: int,
-) -> NDArray[np.int32]:  # fmt: skip
+    vectors: CsrArrays, width: int, members: Ints, clusters: int, smallest_gain: float, max_rounds: int, seed: int
+) -> NDArray[np.int32]:
     # The cluster of each member, 0 to clusters - 1: spherical k-means from distinct random members; clusters that end
     # with a single member are dissolved into the nearest others. Some numbers may stay unused.
-    rows_indptr, rows_indices, rows_data, features = local_rows(indptr, indices, data, members, width)
+    rows, features = local_rows(vectors, members, width)
     count = len(members)
     np.random.seed(seed)
     centres = np.zeros((len(features), clusters), np.float32)  # a feature's row is read at once for all clusters
     chosen = np.random.permutation(count)[:clusters]
     for cluster in range(clusters):
         row = chosen[cluster]
-        for entry in range(rows_indptr[row], rows_indptr[row + 1]):
-            centres[rows_indices[entry], cluster] = rows_data[entry]
+        for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+            centres[rows.indices[entry], cluster] = rows.data[entry]
     scale = np.ones(clusters, np.float32)
     assigned = np.zeros(count, np.int32)
-    objective = _assign(rows_indptr, rows_indices, rows_data, centres, scale, assigned)
-    for _ in range(most_rounds):
-        scale = _move_centres(rows_indptr, rows_indices, rows_data, centres, assigned)
+    objective = _assign(rows, centres, scale, assigned)
+    for _ in range(max_rounds):
+        scale = _move_centres(rows, centres, assigned)
         before = objective
-        objective = _assign(rows_indptr, rows_indices, rows_data, centres, scale, assigned)
+        objective = _assign(rows, centres, scale, assigned)
         if objective - before < smallest_gain:
             break
     sizes = np.bincount(assigned, minlength=clusters)
@@ -111,14 +102,15 @@ def kmeans_split(
         for cluster in range(clusters):
             if sizes[cluster] <= 1:
                 scale[cluster] = np.nan
-        _assign(rows_indptr, rows_indices, rows_data, centres, scale, assigned)
+        _assign(rows, centres, scale, assigned)
     return assigned
 
 
 @jitted(parallel=True)
-def _assign(indptr: Any, indices: Any, data: Any, centres: Any, scale: Any, assigned: Any) -> float:
+def _assign(rows: CsrArrays, centres: Any, scale: Any, assigned: Any) -> float:
     # Give each row to the nearest cluster, ties to the lower number; returns the mean cosine. A centre is a column of
     # `centres` times its scale, which is NaN for a cluster that gets no rows.
+    indptr, indices, data = rows
     count, clusters = len(assigned), centres.shape[1]
     nearness = np.empty(count, np.float32)
     pieces = min(PIECES, count)
@@ -145,8 +137,9 @@ def _assign(indptr: Any, indices: Any, data: Any, centres: Any, scale: Any, assi
 
 
 @jitted(parallel=True)
-def _move_centres(indptr: Any, indices: Any, data: Any, centres: Any, assigned: Any) -> Any:
+def _move_centres(rows: CsrArrays, centres: Any, assigned: Any) -> Any:
     # Make each column of `centres` the sum of its cluster's rows; returns by what they are to be scaled to length 1.
+    indptr, indices, data = rows
     features, clusters = centres.shape
     pieces = min(PIECES, clusters)
     for piece in numba.prange(PIECES):

@@ -19,7 +19,7 @@ TEXTS_A_TILE = 8  # that share the reading of a label's weights
 LITTLE_WORK = 1 << 18  # products; one core has done them before others would have begun
 LARGEST = np.float32(1e4)  # score, of either sign
 NEARLY_ONE, LOGIT_OF_NEARLY_ONE = 0.99999, 11.0
-ROUNDING = 0.02  # of a logit, at the most, up to that
+ROUNDING = 0.02  # of a logit up to that, at most
 
 
 @numba.njit(nogil=True, fastmath=FAST)  # cached with the kernels that call it
@@ -65,7 +65,7 @@ def best_labels(vectors: Floats, weights: Floats, k: int) -> tuple[NDArray[np.in
 
 @numba.njit(inline="always")
 def _least_logit(worst: Any, above: Any) -> Any:
-    # A logit below this has a chance that, times `above`, is below `worst`; a little lower than that, for rounding.
+    # A logit below this has a probability that, times `above`, is below `worst`; a little lower still, for rounding.
     if not worst > 0 or not above > 0:
         return np.float32(-np.inf)
     share = worst / above
@@ -79,8 +79,8 @@ def offer_labels(
     values: Floats, labels: NDArray[np.int32], texts: Any, above: Any, scores: Floats, ids: NDArray[np.int32]
 ) -> None:
     # Offer values[j, i], the score of labels[j] for texts[i], to the heap (scores, ids) of that text. With `above`
-    # they are logits of chances that count above[i] times, of which few are ever computed. Heaps are full from the
-    # start, with -inf where there is nothing yet. NaN is not above anything.
+    # they are logits of probabilities that count above[i] times, of which few are ever computed. Heaps are full from
+    # the start, with -inf where there is nothing yet. NaN is not above anything.
     k, count = scores.shape[1], len(texts)
     least = np.empty(count, np.float32)
     for at in range(count):

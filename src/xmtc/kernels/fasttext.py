@@ -11,7 +11,7 @@ numbers always give the same result.
 # ruff: noqa: D103 - kernels; what each does stands in its first comment
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -52,7 +52,7 @@ def _spread(table: Any, rows: Any, first: int, last: int, change: Any, rate: Any
 
 
 @numba.njit(nogil=True, inline="always")
-def _chance(score: Any) -> Any:
+def _probability(score: Any) -> Any:
     return F(1) / (F(1) + np.exp(-score))
 
 
@@ -64,43 +64,56 @@ def _bounded(step: Any, square: Any) -> Any:
 
 
 @jitted()
-def _slopes(
-    scores: Any, slopes: Any, together: int, labels: int, gram: Any, steps: Any, softmax: bool, order: Any, first: int,
-    label_indptr: Any, label_indices: Any, picked: Any, base: Any,
-) -> None:  # fmt: skip
-    # What the loss of each text wants from each label's score, (texts, labels): target - chance. The scores are those
-    # before the first text; each text sees what the ones before it change.
-    for text in range(together):
-        row = scores[text]
-        for before in range(text):
-            _add(row, slopes[before], steps[before] * gram[before, text])
-        slope = slopes[text]
-        if softmax:
-            largest = row.max()
-            total = 0.0
-            for label in range(labels):
-                slope[label] = np.exp(row[label] - largest)
-                total += slope[label]
-            for label in range(labels):
-                slope[label] *= F(-1.0 / total)
-            slope[picked[first + text]] += F(1)
-        else:
-            for label in range(labels):
-                slope[label] = -_chance(row[label] + base)
-            document = order[first + text]
-            for place in range(label_indptr[document], label_indptr[document + 1]):
-                slope[label_indices[place]] += F(1)
+def _softmax_slopes(scores: Any, label: int, slopes: Any) -> None:
+    largest = scores.max()
+    total = 0.0
+    for at in range(len(scores)):
+        slopes[at] = np.exp(scores[at] - largest)
+        total += slopes[at]
+    for at in range(len(scores)):
+        slopes[at] *= F(-1.0 / total)
+    slopes[label] += F(1)
+
+
+@jitted()
+def _logistic_slopes(scores: Any, base: Any, labels: Any, slopes: Any) -> None:
+    for at in range(len(scores)):
+        slopes[at] = -_probability(scores[at] + base)
+    for label in labels:
+        slopes[label] += F(1)
+
+
+class Documents(NamedTuple):
+    """Text i has the features rows[offsets[i] : offsets[i + 1]], and likewise its labels."""
+
+    rows: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    label_ends: NDArray[np.int64]
+
+
+class Loss(NamedTuple):
+    """Softmax over all labels, or a logistic loss for each, in which `base` is added to every score."""
+
+    softmax: bool
+    base: float
 
 
 @compiled(writes=2)
 def train_all_labels(
-    rows: Ints, offsets: Ints, label_indptr: Ints, label_indices: Ints, order: Ints, picked: Ints, softmax: bool,
-    base: float, rate: float, decay: float, together: int, table: Floats, weights: Floats,
-) -> None:  # fmt: skip
-    # Change `table` (features' vectors) and `weights` (labels) by the texts of `order`. Text i's features are
-    # rows[offsets[i]:offsets[i + 1]], its labels label_indices[label_indptr[i]:...]; with softmax the one label of the
-    # n-th of the order is picked[n], without it a chance is that of score + base. The step's size falls from `rate` by
-    # `decay` for each text.
+    documents: Documents,
+    order: Ints,
+    picked: Ints,
+    loss: Loss,
+    rate: float,
+    decay: float,
+    together: int,
+    table: Floats,
+    weights: Floats,
+) -> None:
+    # Change `table` (features' vectors) and `weights` (labels) by the texts of `order`. With softmax the one label of
+    # the n-th of the order is picked[n]. The learning rate falls from `rate` by `decay` for each text.
+    rows, offsets = documents.rows, documents.offsets
     labels, size = weights.shape
     means = np.empty((together, size), np.float32)
     changes = np.empty((together, size), np.float32)
@@ -121,10 +134,17 @@ def train_all_labels(
         for text in range(count):
             steps[text] = _bounded(step, part[text, text])
         np.dot(means[:count], weights.T, scores[:count])
-        _slopes(
-            scores, slopes, count, labels, part, steps, softmax, order, first, label_indptr, label_indices, picked,
-            F(base),
-        )  # fmt: skip
+        # Slopes, target - probability, are what the loss of each text wants from each label's score. The scores are
+        # those before the first text; each text sees what the ones before it change.
+        for text in range(count):
+            for before in range(text):
+                _add(scores[text], slopes[before], steps[before] * part[before, text])
+            if loss.softmax:
+                _softmax_slopes(scores[text], picked[first + text], slopes[text])
+            else:
+                document = order[first + text]
+                ends = documents.label_ends[document], documents.label_ends[document + 1]
+                _logistic_slopes(scores[text], F(loss.base), documents.labels[ends[0] : ends[1]], slopes[text])
         np.dot(slopes[:count], weights, changes[:count])
         for start in range(0, labels, TILE):
             stop = min(start + TILE, labels)
@@ -149,8 +169,8 @@ def train_all_labels(
 def train_sampled_labels(
     rows: Ints, offsets: Ints, order: Ints, chosen: Ints, rate: float, decay: float, table: Floats, weights: Floats
 ) -> None:
-    # The same with a few labels a text: of chosen[n] the first is right, and the others, drawn at random, are wrong
-    # (unless it is the relevant one that was drawn).
+    # The same with a few labels a text: the first of chosen[n] is relevant; the others, drawn at random, are negatives
+    # unless they are that one.
     size = weights.shape[1]
     mean = np.empty(size, np.float32)
     change = np.empty(size, np.float32)
@@ -164,7 +184,7 @@ def train_sampled_labels(
             label = chosen[at, place]
             if place > 0 and label == chosen[at, 0]:
                 continue
-            slope = F(place == 0) - _chance(dot(weights[label], mean))
+            slope = F(place == 0) - _probability(dot(weights[label], mean))
             _add(change, weights[label], slope)
             _add(weights[label], mean, bounded * slope)
         _spread(table, rows, offsets[document], offsets[document + 1], change, step)

@@ -6,7 +6,7 @@ polynomials is one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +17,12 @@ UNIT = 127  # states are in -1..1, and are multiplied as whole numbers of 1 / UN
 HALF, ONE, WHOLE = np.float32(0.5), np.float32(1), np.float32(UNIT)
 FLAT = np.float32(7.905)  # beyond it tanh is 1 in single precision
 # tanh(x) = x P(x^2) / Q(x^2) within 3e-7, the coefficients that numerical libraries use in single precision.
-P0, P1, P2, P3, P4, P5, P6 = (
-    np.float32(value)
-    for value in (
-        4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05, 5.12229709037114e-08, -8.60467152213735e-11,
-        2.00018790482477e-13, -2.76076847742355e-16,
-    )
-)  # fmt: skip
-Q0, Q1, Q2, Q3 = (
-    np.float32(value)
-    for value in (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06)
+P0, P1, P2, P3 = map(
+    np.float32, (4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05, 5.12229709037114e-08)
+)
+P4, P5, P6 = map(np.float32, (-8.60467152213735e-11, 2.00018790482477e-13, -2.76076847742355e-16))
+Q0, Q1, Q2, Q3 = map(
+    np.float32, (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06)
 )
 
 
@@ -85,11 +81,9 @@ def _round(states: Any, rounded: Any) -> None:
 
 
 @jitted()
-def _one_step(
-    sums: Any, scales: Any, input_projection: Any, unit: Any, gates: Any, cells: Any, shown: Any, rounded: Any
-) -> None:
+def _one_step(sums: Any, inputs: Inputs, word: int, gates: Any, cells: Any, shown: Any, rounded: Any) -> None:
     hidden = len(cells)
-    _open_gates(sums, input_projection, unit, scales, gates)
+    _open_gates(sums, inputs.input_projection[word], inputs.units[word], inputs.scales, gates)
     _change_cells(gates[:hidden], gates[hidden : 2 * hidden], gates[2 * hidden : 3 * hidden], cells)
     _show(gates[3 * hidden :], cells, shown)
     _round(shown, rounded)
@@ -135,12 +129,24 @@ def scaled_sums(sums: NDArray[np.int32], units: NDArray[np.float32]) -> NDArray[
     return scaled
 
 
-@compiled(writes=10)
+class Inputs(NamedTuple):
+    """What does not change from step to step.
+
+    `input_projection` (distinct words, 4 * hidden) is the product of the words and their weights, in whole numbers.
+    With `sums`, the product of the last states and their weights, a gate is scales[0] * sums + scales[1] * units[word]
+    * input_projection + scales[2]; the four are those of torch: enter, keep, fresh and show. Since sigmoid(x) is
+    (tanh(x / 2) + 1) / 2, the scales of all but fresh are halved.
+    """
+
+    scales: NDArray[np.float32]
+    input_projection: NDArray[np.int32]
+    units: NDArray[np.float32]
+
+
+@compiled(writes=8)
 def lstm_step(
+    inputs: Inputs,
     sums: NDArray[np.int32],
-    scales: NDArray[np.float32],
-    input_projection: NDArray[np.int32],
-    units: NDArray[np.float32],
     words: NDArray[np.int64],
     places: NDArray[np.int64],
     first: int,
@@ -148,35 +154,29 @@ def lstm_step(
     rounded: NDArray[np.int8],
     states: NDArray[np.float32],
 ) -> None:
-    """One step of an LSTM for several documents.
+    """One step of an LSTM for several documents; `words` are the word that each document reads.
 
-    `sums` (documents, 4 * hidden) is the product of the last states and the weights, `input_projection` (distinct
-    words, 4 * hidden) that of the words and their weights, in whole numbers, and `words` says which word each document
-    reads. A gate is scales[0] * sums + scales[1] * units[word] * entered + scales[2]; the four are those of torch:
-    enter, keep, fresh and show. sigmoid(x) = (tanh(x / 2) + 1) / 2, so that the scales of all but fresh are halved.
-    `cells` and `rounded`, the states as whole numbers of 1 / UNIT, are changed; `states` (documents, tokens, any width)
-    gets the new states of each document at its place, from column `first` on.
+    `sums` are (documents, 4 * hidden). `cells` and `rounded`, the states as whole numbers of 1 / UNIT, are changed;
+    `states` (documents, tokens, any width) gets the new states of each document at its place, from column `first` on.
     """
     documents, hidden = cells.shape
     gates = np.empty(4 * hidden, np.float32)
     for row in range(documents):
-        word, shown = words[row], states[row, places[row], first : first + hidden]
-        _one_step(sums[row], scales, input_projection[word], units[word], gates, cells[row], shown, rounded[row])
+        shown = states[row, places[row], first : first + hidden]
+        _one_step(sums[row], inputs, words[row], gates, cells[row], shown, rounded[row])
 
 
-@compiled(writes=11)
+@compiled(writes=9)
 def lstm_document(
+    inputs: Inputs,
+    weights: NDArray[np.int8],
     sums: NDArray[np.int32],
-    scales: NDArray[np.float32],
-    input_projection: NDArray[np.int32],
-    units: NDArray[np.float32],
     words: NDArray[np.int64],
     places: NDArray[np.int64],
     first: int,
     cells: NDArray[np.float32],
     rounded: NDArray[np.int8],
     states: NDArray[np.float32],
-    weights: NDArray[np.int8],
 ) -> None:
     """The same for all `words` (tokens,) of one document, with the products of states and `weights` between steps.
 
@@ -187,5 +187,5 @@ def lstm_document(
     for step in range(len(words)):
         if step:
             _product(weights, rounded, sums)
-        word, shown = words[step], states[places[step], first : first + hidden]
-        _one_step(sums, scales, input_projection[word], units[word], gates, cells, shown, rounded)
+        shown = states[places[step], first : first + hidden]
+        _one_step(sums, inputs, words[step], gates, cells, shown, rounded)

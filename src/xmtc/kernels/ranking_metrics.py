@@ -1,4 +1,4 @@
-"""Compiled loops of the ranking metrics: which listed labels are right, and what each document is worth.
+"""Compiled loops of the ranking metrics: which listed labels are relevant, and the metrics of each document.
 
 All take the truth as the two arrays of a CSR matrix with sorted rows (`indptr` int64, `indices` int32). The metrics
 themselves are explained in `xmtc.evaluation.ranking`; `_measure` is the one place where they are computed.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
+from xmtc.kernels.csr import CsrArrays
 from xmtc.kernels.topk import best_first, offer
 
 Ints = NDArray[Any]
@@ -34,20 +35,19 @@ def select_top(values: Any, floor: Any, k: int, top_ids: Any, top_scores: Any) -
     return size
 
 
-def _little_search(query_indptr: Ints, *rest: Any) -> bool:
-    start = rest[-3]
-    queries = len(query_indptr) - 1
-    return queries < 2 or queries * len(start) < LITTLE_WORK
+def _little_search(queries: CsrArrays, _columns: CsrArrays, start: Floats, *_: Any) -> bool:
+    count = len(queries.indptr) - 1
+    return count < 2 or count * len(start) < LITTLE_WORK
 
 
 @compiled(parallel=True, small=_little_search)
 def nearest_rows(
-    query_indptr: Ints, query_indices: Ints, query_data: Floats,
-    index_indptr: Ints, index_rows: Ints, index_data: Floats,
-    start: Floats, floor: float, k: int,
-) -> tuple[NDArray[np.int32], Floats]:  # fmt: skip
+    query_rows: CsrArrays, columns: CsrArrays, start: Floats, floor: float, k: int
+) -> tuple[NDArray[np.int32], Floats]:
     # (ids, scores) of the k indexed rows with the largest start + dot product with each query; -1 where fewer are above
     # the floor. The index lists for each column the rows that have it (a CSC matrix).
+    query_indptr, query_indices, query_data = query_rows
+    index_indptr, index_rows, index_data = columns
     queries = len(query_indptr) - 1
     ids = np.full((queries, k), -1, np.int32)
     scores = np.zeros((queries, k), np.float32)

@@ -1,4 +1,7 @@
-"""Scoring the children of tree nodes for documents, and keeping the best of each document."""
+"""Scoring the children of tree nodes for documents, and keeping the best of each document.
+
+The weights of all nodes are the six arrays of `xmtc.search.linear_tree.NodeWeights`.
+"""
 
 # ruff: noqa: D103 - kernels; what each does stands in its first comment
 from __future__ import annotations
@@ -10,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
-from xmtc.kernels.coordinate_descent import SQUARED_HINGE, U
+from xmtc.kernels.coordinate_descent import SQUARED_HINGE
+from xmtc.kernels.csr import CsrArrays
 from xmtc.kernels.topk import best_first, offer
 
 Ints = NDArray[Any]
@@ -18,6 +22,7 @@ Floats = NDArray[np.float32]
 
 PIECES = 8  # of parallel work; each has a table of all features
 WIDEST_GAP = np.float32(1e16)
+U = np.uintp
 SEARCH_COST = 12  # a binary search costs about as much as this many table entries written
 
 
@@ -47,12 +52,20 @@ def by_feature(indptr: Ints, features: NDArray[np.int32], weights: Floats) -> tu
 
 @compiled(parallel=True)
 def score_children(
-    doc_indptr: Ints, doc_indices: Ints, doc_data: Floats, feature_count: int,
-    node_rows: Ints, row_features: Ints, row_entries: Ints, entry_children: Ints, entry_weights: Floats, biases: Floats,
-    child_starts: Ints, documents: Ints, nodes: Ints, out_starts: Ints, out_size: int, loss: int,
-) -> Floats:  # fmt: skip
+    vectors: CsrArrays,
+    feature_count: int,
+    weights: Any,
+    child_starts: Ints,
+    documents: Ints,
+    nodes: Ints,
+    out_starts: Ints,
+    out_size: int,
+    loss: int,
+) -> Floats:
     # Log-probabilities of all children of nodes[i] for documents[i], from place out_starts[i] on; pairs are sorted by
-    # node. How the weights lie in their arrays: see NodeWeights in xmtc.search.linear_tree.
+    # node.
+    doc_indptr, doc_indices, doc_data = vectors
+    node_rows, row_features, row_entries, entry_children, entry_weights, biases = weights
     pairs = len(nodes)
     out = np.empty(out_size, np.float32)
     pieces = min(PIECES, pairs)
@@ -101,12 +114,20 @@ def score_children(
 
 @compiled()
 def follow_beam(
-    doc_indptr: Ints, doc_indices: Ints, doc_data: Floats,
-    node_rows: Ints, row_features: Ints, row_entries: Ints, entry_children: Ints, entry_weights: Floats, biases: Floats,
-    level_starts: Ints, child_starts: Ints, child_ids: Ints, loss: int, beam: int, k: int, discount: float,
-) -> tuple[NDArray[np.int32], Floats]:  # fmt: skip
+    vectors: CsrArrays,
+    weights: Any,
+    level_starts: Ints,
+    child_starts: Ints,
+    child_ids: Ints,
+    loss: int,
+    beam: int,
+    k: int,
+    discount: float,
+) -> tuple[NDArray[np.int32], Floats]:
     # What xmtc.search.beam.beam_search does, to the same numbers, for few documents: starting threads, filling tables
     # and calling from level to level would take longer than the search itself.
+    doc_indptr, doc_indices, doc_data = vectors
+    node_rows, row_features, row_entries, entry_children, entry_weights, biases = weights
     documents = len(doc_indptr) - 1
     ids = np.full((documents, k), -1, np.int32)
     values = np.full((documents, k), -np.inf, np.float32)
@@ -153,11 +174,9 @@ def follow_beam(
 
 
 @compiled()
-def sound_weights(
-    node_rows: Ints, row_features: Ints, row_entries: Ints, entry_children: Ints, entry_weights: Floats, biases: Floats,
-    child_starts: Ints, feature_count: int,
-) -> bool:  # fmt: skip
+def sound_weights(weights: Any, child_starts: Ints, feature_count: int) -> bool:
     # Whether arrays from a file can be followed without leaving them, and hold finite numbers only.
+    node_rows, row_features, row_entries, entry_children, entry_weights, biases = weights
     nodes, rows = len(child_starts) - 1, len(row_features)
     if len(node_rows) != nodes + 1 or len(row_entries) != rows + 1 or len(biases) != child_starts[-1]:
         return False
@@ -245,12 +264,11 @@ def _select(ids: Any, values: Any, first: int, last: int, k: int, top_ids: Any, 
 
 
 @compiled(parallel=True)
-def best_of_groups(offsets: Ints, ids: Ints, values: Floats, k: int) -> tuple[NDArray[np.int32], Floats, Ints]:
-    # (ids, values, counts): the k best of each group offsets[g] to offsets[g + 1], best first; then -1.
+def best_of_groups(offsets: Ints, ids: Ints, values: Floats, k: int) -> tuple[NDArray[np.int32], Floats]:
+    # (ids, values) of the k best of each group offsets[g] to offsets[g + 1], best first; then -1.
     groups = len(offsets) - 1
     top_ids = np.full((groups, k), -1, np.int32)
     top_values = np.full((groups, k), -np.inf, np.float32)
-    counts = np.zeros(groups, np.int64)
     for group in numba.prange(groups):
-        counts[group] = _select(ids, values, offsets[group], offsets[group + 1], k, top_ids[group], top_values[group])
-    return top_ids, top_values, counts
+        _select(ids, values, offsets[group], offsets[group + 1], k, top_ids[group], top_values[group])
+    return top_ids, top_values

@@ -12,6 +12,7 @@ from xmtc.corpus.labels import Csr, LabelSet
 from xmtc.corpus.sparse import make_csr, unit_rows
 from xmtc.corpus.strings import Strings
 from xmtc.text.tfidf import TfIdf
+from xmtc.text.token_store import offsets_of
 
 Representation = Literal["documents", "neighbours", "both", "names"]
 LABEL_BLOCK = 20_000
@@ -59,6 +60,5 @@ def _products(targets: Csr, features: Csr, smallest: float, skip_self: bool = Fa
         data.append(block.data[keep].astype(np.float32))
         indices.append(block.indices[keep].astype(np.int32))
         sizes.append(np.bincount(rows[keep], minlength=block.shape[0]))
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
-    shape = (by_label.shape[0], features.shape[1])
+    indptr, shape = offsets_of(np.concatenate(sizes)), (by_label.shape[0], features.shape[1])
     return unit_rows(make_csr(np.concatenate(data), np.concatenate(indices), indptr, shape))

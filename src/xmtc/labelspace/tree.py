@@ -24,9 +24,10 @@ from xmtc.errors import ConfigError, XmtcError
 from xmtc.kernels import in_threads
 from xmtc.progress import progress
 from xmtc.seeding import derived_seed
+from xmtc.text.token_store import offsets_of
 
 SMALLEST_GAIN = 1e-4
-MOST_ROUNDS = 50
+MAX_ROUNDS = 50
 Ints = NDArray[np.int64]
 
 
@@ -60,11 +61,6 @@ class LabelTree:
     def labels(self) -> int:
         """Number of labels."""
         return int(self.levels[-1].shape[1])
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes, the root among them and labels not."""
-        return sum(level.shape[0] for level in self.levels)
 
     @property
     def depth(self) -> int:
@@ -152,7 +148,9 @@ def build_tree(
 
 def _balanced_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, seed: int) -> LabelTree:
     from xmtc.kernels.clustering import balanced_split
+    from xmtc.kernels.csr import CsrArrays
 
+    arrays = CsrArrays.of(vectors)
     step = int(math.log2(arity))
     if 2**step != arity:
         raise ConfigError(f"the arity of a balanced tree must be a power of 2, not {arity}")
@@ -168,10 +166,8 @@ def _balanced_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, 
                 members = groups[at]
                 if len(members) < 2:
                     return [members[:0], members]
-                ordered = balanced_split(
-                    vectors.indptr, vectors.indices, vectors.data, vectors.shape[1], members,
-                    SMALLEST_GAIN, MOST_ROUNDS, derived_seed(seed, depth, at),
-                )  # fmt: skip
+                own_seed = derived_seed(seed, depth, at)
+                ordered = balanced_split(arrays, vectors.shape[1], members, SMALLEST_GAIN, MAX_ROUNDS, own_seed)
                 half = len(ordered) // 2
                 return [ordered[:half], ordered[half:]]
 
@@ -192,7 +188,9 @@ def _balanced_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, 
 
 def _kmeans_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, seed: int) -> LabelTree:
     from xmtc.kernels.clustering import kmeans_split
+    from xmtc.kernels.csr import CsrArrays
 
+    arrays = CsrArrays.of(vectors)
     groups: list[Ints] = [np.arange(vectors.shape[0])]
     parts: list[list[Ints]] = []
     depth = 0
@@ -203,10 +201,8 @@ def _kmeans_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, se
                 members = groups[at]
                 if len(members) <= max_leaf:
                     return [members]
-                found = kmeans_split(
-                    vectors.indptr, vectors.indices, vectors.data, vectors.shape[1], members, min(arity, len(members)),
-                    SMALLEST_GAIN, MOST_ROUNDS, derived_seed(seed, depth, at),
-                )  # fmt: skip
+                own_seed, count = derived_seed(seed, depth, at), min(arity, len(members))
+                found = kmeans_split(arrays, vectors.shape[1], members, count, SMALLEST_GAIN, MAX_ROUNDS, own_seed)
                 clusters = [members[found == cluster] for cluster in np.unique(found)]
                 if len(clusters) > 1:
                     return clusters
@@ -249,19 +245,20 @@ def given_tree(labels: LabelSet) -> LabelTree:
     above: list[tuple[int, ...]] = [()]
     for size in range(1, depth + 1):
         nodes = sorted({path[:size] for path in padded})
-        under: dict[tuple[int, ...], list[int]] = {node: [] for node in above}
-        for at, prefix in enumerate(nodes):
-            under[prefix[:-1]].append(at)
-        parts.append([np.array(under[prefix], np.int64) for prefix in above])
+        parts.append(_places_of(above, [node[:-1] for node in nodes]))
         above = nodes
-    leaves: dict[tuple[int, ...], list[int]] = {node: [] for node in above}
-    for at, leaf in enumerate(padded):
-        leaves[leaf].append(at)
-    parts.append([np.array(leaves[prefix], np.int64) for prefix in above])
+    parts.append(_places_of(above, padded))
     return LabelTree(tuple(_level(part) for part in parts))
+
+
+def _places_of(nodes: list[tuple[int, ...]], parents: list[tuple[int, ...]]) -> list[Ints]:
+    """For each node the places of its children in `parents`."""
+    found: dict[tuple[int, ...], list[int]] = {node: [] for node in nodes}
+    for at, parent in enumerate(parents):
+        found[parent].append(at)
+    return [np.array(places, np.int64) for places in found.values()]
 
 
 def _level(children: Sequence[Ints]) -> Csr:
     flat = np.concatenate([*children, np.zeros(0, np.int64)])
-    indptr = np.concatenate([[0], np.cumsum([len(part) for part in children])])
-    return make_csr(np.ones(len(flat), np.float32), flat, indptr, (len(children), len(flat)))
+    return make_csr(np.ones(len(flat), np.float32), flat, offsets_of(map(len, children)), (len(children), len(flat)))

@@ -34,12 +34,14 @@ from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, ends_of
+from xmtc.search.linear_training import solver_of
+from xmtc.search.linear_tree import NO_OFFSETS
 from xmtc.search.sparse_index import SparseIndex
 from xmtc.seeding import derived_seed
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
+from xmtc.text.token_store import offsets_of
 
 NEVER = -10.0  # score of a label that no document has: below any other
 BLOCKS_A_CORE = 8  # at least, so that no core waits long for the last block of another
@@ -123,7 +125,7 @@ class Dismec(Model):
             parts = in_threads(train, range(len(blocks)))
         biases = np.full(targets.shape[1], 0.0 if earlier else NEVER, np.float32)
         biases[order] = np.concatenate([np.zeros(0, np.float32), *(part["biases"] for part in parts)])
-        ends = ends_of(np.concatenate([np.zeros(0, np.int64), *(np.diff(part["ends"]) for part in parts)]))
+        ends = offsets_of(np.concatenate([np.zeros(0, np.int64), *(np.diff(part["ends"]) for part in parts)]))
         terms = np.concatenate([np.zeros(0, np.int32), *(part["features"] for part in parts)])
         weights = np.concatenate([np.zeros(0, np.float32), *(part["weights"] for part in parts)])
         del parts
@@ -137,19 +139,24 @@ class Dismec(Model):
         self, features: Csr, documents_of: Any, labels: NDArray[np.int32], at: int, earlier: bool
     ) -> dict[str, NDArray[Any]]:
         from xmtc.kernels.coordinate_descent import train_node
+        from xmtc.kernels.csr import CsrArrays
 
-        config = self.config
-        own = documents_of[:, labels]
-        offsets, smallest = NO_OFFSETS, config.smallest_weight
+        config, solver = self.config, solver_of(self.config)
+        own, offsets = documents_of[:, labels], NO_OFFSETS
         if earlier:
             scores = (features @ self.index_.columns[:, labels]).toarray() + self.biases_[labels]
-            offsets, smallest = np.ascontiguousarray(scores.T, np.float32), 0.0
-        documents = np.arange(features.shape[0], dtype=np.int32)
-        rows = (features.indptr, features.indices, features.data, features.shape[1], documents)
-        positives = (own.indptr.astype(np.int64), own.indices.astype(np.int64))
-        solver = (LOSSES.index(config.loss), config.cost, config.tolerance, config.rounds, smallest, config.bias)
-        arguments: Any = (*rows, *positives, offsets, *solver, derived_seed(config.seed, at))
-        trained = train_node(*arguments)
+            offsets = np.ascontiguousarray(scores.T, np.float32)
+            solver = solver._replace(smallest_weight=0.0)
+        trained = train_node(
+            CsrArrays.of(features),
+            features.shape[1],
+            np.arange(features.shape[0], dtype=np.int32),
+            own.indptr.astype(np.int64),
+            own.indices.astype(np.int64),
+            offsets,
+            solver,
+            derived_seed(config.seed, at),
+        )
         return dict(zip(("ends", "features", "weights", "biases"), trained, strict=True))
 
     def _partial_fit(self, corpus: Corpus) -> None:

@@ -1,1 +1,1 @@
-"""Finding things fast: nearest neighbours; beam search over label trees will live here too."""
+"""Nearest neighbours, sparse and dense, and beam search over label trees."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.labels import Csr
 from xmtc.labelspace.tree import LabelTree
+from xmtc.text.token_store import offsets_of
 
 Ints = NDArray[np.int64]
 #: (depth, documents, nodes) -> log-probabilities of the children of nodes[i] for documents[i], one after the other in
@@ -63,10 +64,8 @@ def descend(
     from xmtc.kernels.tree_scoring import best_of_groups
 
     sizes, children = children_of(level, nodes)
-    per_document = np.bincount(rows, sizes, minlength=documents).astype(np.int64)
-    offsets = np.concatenate([[0], np.cumsum(per_document)])
-    ids, scores, _ = best_of_groups(offsets, children, values + np.repeat(so_far, sizes), keep)
-    return ids, scores
+    offsets = offsets_of(np.bincount(rows, sizes, minlength=documents))
+    return best_of_groups(offsets, children, values + np.repeat(so_far, sizes), keep)
 
 
 def children_of(level: Csr, nodes: Ints) -> tuple[Ints, NDArray[np.int32]]:

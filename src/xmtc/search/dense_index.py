@@ -9,30 +9,28 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
+from scipy.sparse import csc_array
 
 from xmtc.progress import progress
+from xmtc.text.token_store import offsets_of
 
-Kind = Literal["flat", "ivf", "ivf_hnsw"]
+Kind = Literal["flat", "ivf"]
 Floats = NDArray[np.float32]
 
 MOST_FLAT = 100_000  # vectors that every query is compared with
-MOST_CELLS_COMPARED = 20_000  # cells that every query is compared with; more are found through a graph
 QUERY_BLOCK = 4096  # queries that are compared with all vectors at once
-CELL_BLOCK = 1 << 16  # queries that look into cells together: the more, the more share the reading of a cell
+CELL_BLOCK = 1 << 16  # queries that search cells together: the more, the more share the reading of a cell
 MOST_PRODUCTS = 1 << 20  # at once; more would not stay in the processor's cache
-SPARE = 8  # neighbours looked for beyond those asked for: which of two equal ones comes first is decided afterwards
-RECALL, JUDGED_AT, JUDGED_BY = 0.97, 10, 512  # of so many neighbours of so many vectors this share must be found
-GRAPH_LINKS = 32
+SPARE = 8  # neighbours found beyond k: which of two equal ones comes first is decided afterwards
+RECALL, RECALL_K, RECALL_SAMPLE = 0.97, 10, 512  # share of the k nearest to find, measured on a sample of the vectors
 
 
 class DenseIndex:
     """Unit vectors, and cells that they lie in unless the search is exact.
 
     "flat" compares a query with every vector. "ivf" puts the vectors into about 4 x sqrt(their number) cells (k-means)
-    and looks into those nearest to the query, as many as find 97 % of the ten nearest, which is measured when the index
-    is made. "ivf_hnsw" does the same with more cells, and finds them through a graph (HNSW). Without a `kind` the
-    number of vectors decides. The vectors are used where they are, also if that is a memory-mapped file.
+    and searches those nearest to the query, as many as find 97 % of the ten nearest, which is measured when the index
+    is made. Without a `kind` the number of vectors decides. Vectors in a memory-mapped file stay there.
 
     >>> vectors = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
     >>> ids, similarities = DenseIndex.of(vectors).nearest(vectors[:1], k=3)
@@ -41,25 +39,22 @@ class DenseIndex:
     """
 
     def __init__(
-        self, vectors: Floats, centres: Floats | None = None, cells: NDArray[np.int32] | None = None, probes: int = 0,
-        graph: bool = False,
-    ) -> None:  # fmt: skip
-        self.vectors = vectors
-        self.centres, self.cells, self.probes, self.graph = centres, cells, probes, graph
+        self, vectors: Floats, centres: Floats | None = None, cells: NDArray[np.int32] | None = None, probes: int = 0
+    ) -> None:
+        self.vectors, self.centres, self.cells, self.probes = vectors, centres, cells, probes
 
     @classmethod
     def of(cls, vectors: Floats, kind: Kind | None = None, seed: int = 0) -> DenseIndex:
         """Index unit vectors (or zeros, which are near to nothing)."""
-        cells = 4 * math.isqrt(len(vectors))
         if kind is None:
-            kind = "flat" if len(vectors) <= MOST_FLAT else "ivf" if cells <= MOST_CELLS_COMPARED else "ivf_hnsw"
+            kind = "flat" if len(vectors) <= MOST_FLAT else "ivf"
         if kind == "flat" or len(vectors) < 4:
             return cls(vectors)
-        count = min(cells if kind == "ivf" else 2 * cells, len(vectors))
-        made = cls(vectors, _centres(vectors, count, seed), None, 1, kind == "ivf_hnsw")
-        made.cells = made._cells_of(vectors)
-        made._choose_probes(seed)
-        return made
+        count = min(4 * math.isqrt(len(vectors)), len(vectors))
+        index = cls(vectors, _centres(vectors, count, seed), probes=1)
+        index.cells = index._cells_of(vectors)
+        index._choose_probes(seed)
+        return index
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -67,9 +62,7 @@ class DenseIndex:
     @property
     def kind(self) -> Kind:
         """How it searches."""
-        if self.centres is None:
-            return "flat"
-        return "ivf_hnsw" if self.graph else "ivf"
+        return "flat" if self.centres is None else "ivf"
 
     def nearest(self, queries: Floats, k: int) -> tuple[NDArray[np.int32], Floats]:
         """(ids, similarities), each (queries, k): falling, ties to the lower id; -1 where fewer are above 0."""
@@ -107,21 +100,21 @@ class DenseIndex:
     def _best_of_cells(self, queries: Floats, k: int) -> NDArray[np.int32]:
         """The k nearest in the cells nearest to each query, in any order; -1 where there are fewer.
 
-        Cell by cell, for all queries that look into it: one multiplication of matrices, which is many times faster than
-        a comparison of each query with each vector.
+        Cell by cell, for all queries that search it: one matrix product, many times faster than comparing each query
+        with each vector.
         """
         from xmtc.kernels.dense_topk import offer_labels
 
         assert self.centres is not None
         cells = self._quantizer.search(queries, self.probes)[1]
-        row, place = np.nonzero(cells >= 0)  # a graph may find fewer
-        looks = coo_array((np.ones(len(row), np.int8), (row, cells[row, place])), (len(queries), len(self.centres)))
-        lookers = looks.tocsc()
+        rows, places = np.nonzero(cells >= 0)  # a query that is not finite has none
+        ones = np.ones(len(rows), np.int8)
+        probed = csc_array((ones, (rows, cells[rows, places])), (len(queries), len(self.centres)))
         members, ends, vectors = self._lists
         similarities = np.full((len(queries), k), -np.inf, np.float32)  # of each query a heap
         ids = np.full((len(queries), k), -1, np.int32)
-        for cell in np.flatnonzero(np.diff(ends) * np.diff(lookers.indptr)).tolist():
-            inside, here = slice(ends[cell], ends[cell + 1]), lookers.indices[slice(*lookers.indptr[cell : cell + 2])]
+        for cell in np.flatnonzero(np.diff(ends) * np.diff(probed.indptr)).tolist():
+            inside, here = slice(ends[cell], ends[cell + 1]), probed.indices[slice(*probed.indptr[cell : cell + 2])]
             step = max(1, MOST_PRODUCTS // (inside.stop - inside.start))
             for start in range(0, len(here), step):
                 some = here[start : start + step]
@@ -130,31 +123,20 @@ class DenseIndex:
 
     @cached_property
     def _quantizer(self) -> Any:
-        """What finds the cells of a query."""
+        """A faiss index of the centres: finds the cells of a query."""
         import faiss
 
         assert self.centres is not None
-        width = self.centres.shape[1]
-        if not self.graph:
-            plain = faiss.IndexFlatIP(width)
-            plain.add(np.ascontiguousarray(self.centres))
-            return plain
-        linked = faiss.IndexHNSWFlat(width, GRAPH_LINKS, faiss.METRIC_INNER_PRODUCT)
-        threads = faiss.omp_get_max_threads()
-        faiss.omp_set_num_threads(1)  # threads would link the graph differently each time
-        try:
-            linked.add(np.ascontiguousarray(self.centres))
-        finally:
-            faiss.omp_set_num_threads(threads)
-        linked.hnsw.efSearch = max(64, 2 * self.probes)
-        return linked
+        index = faiss.IndexFlatIP(self.centres.shape[1])
+        index.add(np.ascontiguousarray(self.centres))
+        return index
 
     @cached_property
     def _lists(self) -> tuple[NDArray[np.int32], NDArray[np.int64], Floats]:
         """(ids, cell by cell; where the cells end; the vectors in this order)."""
         assert self.centres is not None and self.cells is not None
         members = np.argsort(self.cells, kind="stable").astype(np.int32)
-        ends = np.concatenate([[0], np.cumsum(np.bincount(self.cells, minlength=len(self.centres)))])
+        ends = offsets_of(np.bincount(self.cells, minlength=len(self.centres)))
         return members, ends, self.vectors[members]
 
     def _cells_of(self, vectors: Floats) -> NDArray[np.int32]:
@@ -167,19 +149,17 @@ class DenseIndex:
         return cells
 
     def _choose_probes(self, seed: int) -> None:
-        """Look into as many cells as find the wanted share of neighbours, for a sample of the vectors themselves."""
+        """Raise the number of cells that are searched until it reaches the recall on a sample of the vectors."""
         assert self.centres is not None
         rng = np.random.default_rng(seed)
-        rows = np.sort(rng.permutation(len(self))[:JUDGED_BY])
-        exact = _others(DenseIndex(self.vectors).nearest(self.vectors[rows], JUDGED_AT + 1)[0], rows)
+        rows = np.sort(rng.permutation(len(self))[:RECALL_SAMPLE])
+        exact = _others(DenseIndex(self.vectors).nearest(self.vectors[rows], RECALL_K + 1)[0], rows)
         while True:
-            found = _others(self.nearest(self.vectors[rows], JUDGED_AT + 1)[0], rows)
+            found = _others(self.nearest(self.vectors[rows], RECALL_K + 1)[0], rows)
             hits = sum(len(wanted & seen) for wanted, seen in zip(exact, found, strict=True))
             if hits >= RECALL * sum(map(len, exact)) or self.probes >= len(self.centres):
                 return
             self.probes = min(len(self.centres), max(self.probes + 1, self.probes * 9 // 8))
-            if self.graph:
-                self._quantizer.hnsw.efSearch = max(64, 2 * self.probes)
 
     def extended(self, vectors: Floats) -> DenseIndex:
         """This index with further vectors at the end; the cells stay."""
@@ -187,13 +167,13 @@ class DenseIndex:
         if self.centres is None or self.cells is None:
             return DenseIndex(both)
         cells = np.concatenate([self.cells, self._cells_of(vectors)])
-        return DenseIndex(both, self.centres, cells, self.probes, self.graph)
+        return DenseIndex(both, self.centres, cells, self.probes)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything as arrays, for storage; the library's own structures are made from them again."""
         if self.centres is None or self.cells is None:
             return {"vectors": self.vectors}
-        probes = np.array([self.probes, self.graph], np.int64)
+        probes = np.array([self.probes], np.int64)
         return {"vectors": self.vectors, "centres": self.centres, "cells": self.cells, "probes": probes}
 
     @classmethod
@@ -205,12 +185,12 @@ class DenseIndex:
         if len(arrays) == 1:
             return cls(vectors)
         centres, cells = arrays["centres"], arrays["cells"]
-        probes, graph = map(int, arrays["probes"])
+        probes, *_ = map(int, arrays["probes"])  # a second number was written until there was one kind of cells
         if centres.dtype != np.float32 or centres.ndim != 2 or centres.shape[1] != shape[1] or not len(centres):
             raise ValueError(f"centres of {centres.dtype} {centres.shape}")
         if cells.dtype != np.int32 or cells.shape != shape[:1] or not 1 <= probes <= len(centres):
-            raise ValueError(f"cells of {cells.dtype} {cells.shape}, of which {probes} are looked into")
-        return cls(vectors, centres, cells, probes, bool(graph))
+            raise ValueError(f"cells of {cells.dtype} {cells.shape}, of which {probes} are searched")
+        return cls(vectors, centres, cells, probes)
 
     def check(self) -> None:
         """A ValueError unless all numbers are finite and all cells exist; reads all of them."""
@@ -229,15 +209,13 @@ def _centres(vectors: Floats, count: int, seed: int) -> Floats:
 
     rng = np.random.default_rng(seed)
     rows = np.sort(rng.permutation(len(vectors))[: 50 * count])
-    means = faiss.Kmeans(
-        vectors.shape[1], count, niter=10, spherical=True, seed=seed % 2**31, min_points_per_centroid=1,
-        max_points_per_centroid=50,
-    )  # fmt: skip
+    options = {"niter": 10, "spherical": True, "min_points_per_centroid": 1, "max_points_per_centroid": 50}
+    means = faiss.Kmeans(vectors.shape[1], count, seed=seed % 2**31, **options)
     means.train(np.ascontiguousarray(vectors[rows]))
     return np.asarray(means.centroids, np.float32)
 
 
 def _others(found: NDArray[np.int32], rows: NDArray[np.int64]) -> list[set[int]]:
-    """Of each list the ids that are neither the query itself nor none, at most JUDGED_AT."""
+    """Of each list the ids that are neither the query itself nor none, at most RECALL_K."""
     lists = zip(found.tolist(), rows.tolist(), strict=True)
-    return [set([at for at in ids if at >= 0 and at != own][:JUDGED_AT]) for ids, own in lists]
+    return [set([at for at in ids if at >= 0 and at != own][:RECALL_K]) for ids, own in lists]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,12 @@ from xmtc.corpus.labels import Csr
 from xmtc.kernels import cores, in_threads
 from xmtc.labelspace.tree import LabelTree
 from xmtc.progress import Progress
-from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, NodeWeights, ends_of
+from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, NodeWeights
 from xmtc.seeding import derived_seed
+from xmtc.text.token_store import offsets_of
+
+if TYPE_CHECKING:
+    from xmtc.kernels.coordinate_descent import Solver
 
 SMALLEST_TASK = 8  # children; fewer would not be worth preparing the node's documents
 PARTS_A_CORE = 8  # of a level's work, at least, so that no core waits long for the last part of another
@@ -43,11 +47,25 @@ class LinearSettings(Protocol):
 
     @property
     def rounds(self) -> int:
-        """How often all documents are looked at, at the most."""
+        """Rounds over all documents, at most."""
 
     @property
     def smallest_weight(self) -> float:
         """Smaller ones are dropped."""
+
+
+def solver_of(settings: LinearSettings) -> Solver:
+    """The settings as the kernel takes them."""
+    from xmtc.kernels.coordinate_descent import Solver
+
+    return Solver(
+        loss=LOSSES.index(settings.loss),
+        cost=settings.cost,
+        tolerance=settings.tolerance,
+        max_rounds=settings.rounds,
+        smallest_weight=settings.smallest_weight,
+        bias=settings.bias,
+    )
 
 
 def child_documents(tree: LabelTree, targets: Csr) -> list[Any]:
@@ -115,17 +133,22 @@ class Task:
 def _train_children(features: Csr, task: Task, settings: LinearSettings, seed: int) -> Trained:
     """The classifiers of some children of a node."""
     from xmtc.kernels.coordinate_descent import train_node
+    from xmtc.kernels.csr import CsrArrays
 
     biases = np.full(len(task.sizes), SURE if task.only_child else NEVER, np.float32)
     found = np.flatnonzero(task.sizes) if not task.only_child else np.zeros(0, np.int64)
     if not len(found):  # nothing to decide, or nothing to learn from
         return np.zeros(len(biases), np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), biases
     ends, terms, weights, biases[found] = train_node(
-        features.indptr, features.indices, features.data, features.shape[1], task.documents,
-        ends_of(task.sizes[found]), task.positives, NO_OFFSETS, LOSSES.index(settings.loss),
-        settings.cost, settings.tolerance, settings.rounds, settings.smallest_weight, settings.bias,
+        CsrArrays.of(features),
+        features.shape[1],
+        task.documents,
+        offsets_of(task.sizes[found]),
+        task.positives,
+        NO_OFFSETS,
+        solver_of(settings),
         derived_seed(seed, task.node, task.first),
-    )  # fmt: skip
+    )
     sizes = np.zeros(len(biases), np.int64)
     sizes[found] = np.diff(ends)
     return sizes, terms, weights, biases
@@ -156,14 +179,19 @@ def tasks_of(level: Csr, lists: Any, reached: Csr | None) -> Iterator[Task]:
             documents = np.union1d(found, wrong)
             places = np.searchsorted(documents, found)
         size = max(SMALLEST_TASK, share // max(1, len(found)))
-        starts = ends_of(children)
+        starts = offsets_of(children)
         nothing_to_decide = len(children) == 1 and len(documents) == len(found)
         for first in range(0, max(1, len(children)), size):  # a node without children, too
             last = min(first + size, len(children))
             yield Task(
-                node, first, documents.astype(np.int32), children[first:last],
-                places[starts[first] : starts[last]].astype(np.int64), nothing_to_decide, (last - first) * len(found),
-            )  # fmt: skip
+                node=node,
+                first=first,
+                documents=documents.astype(np.int32),
+                sizes=children[first:last],
+                positives=places[starts[first] : starts[last]].astype(np.int64),
+                only_child=nothing_to_decide,
+                planned=(last - first) * len(found),
+            )
 
 
 def joined(of_nodes: list[list[Trained]]) -> NodeWeights:
@@ -172,13 +200,13 @@ def joined(of_nodes: list[list[Trained]]) -> NodeWeights:
 
     def turned(parts: list[Trained]) -> Any:
         sizes, features, weights = (np.concatenate([part[at] for part in parts]) for at in range(3))
-        return by_feature(ends_of(sizes), features, weights)
+        return by_feature(offsets_of(sizes), features, weights)
 
     rows = in_threads(turned, of_nodes)
     return NodeWeights(
-        ends_of(len(row[0]) for row in rows),
+        offsets_of(len(row[0]) for row in rows),
         np.concatenate([row[0] for row in rows]),
-        ends_of(np.concatenate([np.diff(row[1]) for row in rows])),
+        offsets_of(np.concatenate([np.diff(row[1]) for row in rows])),
         np.concatenate([row[2] for row in rows]),
         np.concatenate([row[3] for row in rows]),
         np.concatenate([part[3] for parts in of_nodes for part in parts]),

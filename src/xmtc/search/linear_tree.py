@@ -14,10 +14,11 @@ from xmtc.corpus.labels import Csr
 from xmtc.labelspace.tree import LabelTree
 from xmtc.search.beam import LevelScorer, beam_search
 from xmtc.storage import FolderReader
+from xmtc.text.token_store import offsets_of
 
 LOSSES = ("squared_hinge", "logistic")
 NO_OFFSETS = np.zeros((0, 0), np.float32)  # for classifiers that are trained from nothing
-FEW_DOCUMENTS = 32  # up to so many are searched one by one; more share the reading of each node's weights
+FEW_DOCUMENTS = 32  # at most, to search them one by one; more share the reading of each node's weights
 
 
 class NodeWeights(NamedTuple):
@@ -49,7 +50,7 @@ class NodeWeights(NamedTuple):
             return levels[0]
         joined = {name: np.concatenate([getattr(level, name) for level in levels]) for name in cls._fields}
         for ends in ("node_rows", "entries"):
-            joined[ends] = ends_of(np.concatenate([np.diff(getattr(level, ends)) for level in levels]))
+            joined[ends] = offsets_of(np.concatenate([np.diff(getattr(level, ends)) for level in levels]))
         return cls(**joined)
 
 
@@ -80,7 +81,7 @@ class LinearTree:
     def child_starts(self) -> NDArray[np.int64]:
         """Node n's children are child_ids[child_starts[n]:child_starts[n + 1]]."""
         sizes = [np.diff(level.indptr) for level in self.tree.levels]
-        return np.concatenate([[0], np.cumsum(np.concatenate(sizes), dtype=np.int64)])
+        return offsets_of(np.concatenate(sizes))
 
     @cached_property
     def child_ids(self) -> NDArray[np.int32]:
@@ -91,30 +92,30 @@ class LinearTree:
         self, vectors: Csr, loss: str, beam_width: int, k: int, discount: float = 1.0
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """(label ids, log-probabilities) of the k best labels of each document, as `beam_search` gives them."""
+        from xmtc.kernels.csr import CsrArrays
         from xmtc.kernels.tree_scoring import follow_beam
 
         if vectors.shape[0] > FEW_DOCUMENTS:
             return beam_search(self.tree, self.scorer(vectors, loss), vectors.shape[0], beam_width, k, discount)
+        tree = self.level_starts, self.child_starts, self.child_ids
         found: tuple[NDArray[np.int32], NDArray[np.float32]] = follow_beam(
-            vectors.indptr, vectors.indices, vectors.data, *self.weights, self.level_starts, self.child_starts,
-            self.child_ids, LOSSES.index(loss), beam_width, k, discount,
-        )  # fmt: skip
+            CsrArrays.of(vectors), self.weights, *tree, LOSSES.index(loss), beam_width, k, discount
+        )
         return found
 
     def scorer(self, vectors: Csr, loss: str) -> LevelScorer:
         """What `beam_search` asks for the log-probabilities of children of nodes, for these documents."""
+        from xmtc.kernels.csr import CsrArrays
         from xmtc.kernels.tree_scoring import score_children
 
-        kind = LOSSES.index(loss)
+        rows, kind = CsrArrays.of(vectors), LOSSES.index(loss)
 
         def score(depth: int, documents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
             order = np.argsort(nodes, kind="stable")  # a node's weights are then read once for all its documents
             sizes = np.diff(self.tree.levels[depth].indptr)[nodes].astype(np.int64)
             starts = np.cumsum(sizes) - sizes
-            return score_children(
-                vectors.indptr, vectors.indices, vectors.data, self.width, *self.weights, self.child_starts,
-                documents[order], nodes[order] + self.level_starts[depth], starts[order], int(sizes.sum()), kind,
-            )  # fmt: skip
+            pairs = documents[order], nodes[order] + self.level_starts[depth], starts[order], int(sizes.sum())
+            return score_children(rows, self.width, self.weights, self.child_starts, *pairs, kind)
 
         return score
 
@@ -171,12 +172,12 @@ class LinearTree:
         """A ValueError unless every number lies where a compiled loop may follow it; reads all of them."""
         from xmtc.kernels.tree_scoring import sound_weights
 
-        if not sound_weights(*self.weights, self.child_starts, self.width):
+        if not sound_weights(self.weights, self.child_starts, self.width):
             raise ValueError("its weights do not belong to its nodes and features")
 
 
 def read_tree(folder: FolderReader, name: str, labels: int, width: int) -> LinearTree:
-    """The tree in NAME.safetensors, of so many labels and features; BadModelFolder if it is damaged."""
+    """The tree in NAME.safetensors, of this many labels and features; BadModelFolder if it is damaged."""
     with folder.building(name):
         tree = LinearTree.from_arrays(folder.arrays(name), labels, width)
 
@@ -186,13 +187,3 @@ def read_tree(folder: FolderReader, name: str, labels: int, width: int) -> Linea
 
     folder.check(f"{name}.safetensors", check)
     return tree
-
-
-def ends_of(sizes: Any) -> NDArray[np.int64]:
-    """0, and where each of consecutive parts of these sizes ends.
-
-    >>> ends_of([2, 0, 3]).tolist()
-    [0, 2, 2, 5]
-    """
-    each = sizes if isinstance(sizes, np.ndarray) else np.fromiter(sizes, np.int64)
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(each, dtype=np.int64)])

@@ -1,8 +1,8 @@
 """The nearest training documents of a document: one interface for sparse and for dense vectors, and one rule.
 
-The rule: neighbours are training documents only, and never a copy. A document whose text is the very text that is asked
-about does not count, be it that text itself (which is how a training document would find itself, and with itself its
-own labels) or a duplicate. So training, validation and test documents all see their neighbours in the same way.
+The rule: neighbours are training documents only, and never a copy. A document whose text is the query's own
+does not count, be it that document itself (a training document would find itself, and with itself its own labels) or a
+duplicate. So training, validation and test documents all see their neighbours in the same way.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from xmtc.search.sparse_index import SparseIndex
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.mean_embeddings import MeanVectors
+from xmtc.text.token_store import offsets_of
 
 Floats = NDArray[np.float32]
 VectorKind = Literal["mean", "tfidf_mean", "tfidf", "encoder"]
-SPARE = 2  # neighbours asked for beyond k: the document itself, and perhaps a copy
-MORE = 4  # times as many are asked for where copies took the places
+SPARE = 2  # neighbours searched beyond k: the document itself, and perhaps a copy
+MORE = 4  # times as many are searched where copies took the places
 
 
 class SearchSettings(BaseModel):
     """How the neighbours of a document are found.
 
     `vectors`: "mean" of the word vectors, "tfidf_mean" (the same weighed by tf-idf), sparse "tfidf", or those of a
-    pretrained "encoder". `index` is for dense vectors: "flat" is exact, "ivf" and "ivf_hnsw" look into some cells only;
+    pretrained "encoder". `index` is for dense vectors: "flat" is exact, "ivf" searches some cells only;
     "auto" goes by the number of documents. With `same_texts` duplicates of a text are its neighbours, though never a
     training document its own. Documents nearer than `max_similarity` count as copies too: null means none, 0.95 leaves
     out near duplicates.
@@ -43,7 +44,7 @@ class SearchSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     vectors: VectorKind = "mean"
-    index: Literal["auto", "flat", "ivf", "ivf_hnsw"] = "auto"
+    index: Literal["auto", "flat", "ivf"] = "auto"
     same_texts: bool = False
     max_similarity: Annotated[float, Field(gt=0, le=1)] | None = None
 
@@ -87,8 +88,7 @@ class Neighbours:
     def matrix(self, weights: Floats, documents: int) -> Csr:
         """Documents x training documents: the weight of each neighbour."""
         near = self.ids >= 0
-        indptr = np.concatenate([[0], np.cumsum(near.sum(1))])
-        return make_csr(weights[near], self.ids[near], indptr, (len(self), documents))
+        return make_csr(weights[near], self.ids[near], offsets_of(near.sum(1)), (len(self), documents))
 
     def votes(self, power: float) -> Floats:
         """What each neighbour's vote weighs: similarity ** power, relative to the nearest so that it cannot vanish."""
@@ -111,9 +111,12 @@ class DocumentSearch:
     """Training documents as vectors in an index, and how further documents become such vectors."""
 
     def __init__(
-        self, settings: SearchSettings, vectors: TextVectors, index: SparseIndex | DenseIndex,
+        self,
+        settings: SearchSettings,
+        vectors: TextVectors,
+        index: SparseIndex | DenseIndex,
         texts: NDArray[np.uint64] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.settings, self.vectors, self.index = settings, vectors, index
         self.texts = texts  # digests of the training texts, if duplicates are to be left out
 
@@ -148,13 +151,13 @@ class DocumentSearch:
             return Neighbours(*self.index.nearest(queries, k))  # type: ignore[arg-type]
         count = queries.shape[0]
         ids, similarities = np.full((count, k), -1, np.int32), np.zeros((count, k), np.float32)
-        rows, asked = np.arange(count), k + SPARE
+        rows, wanted = np.arange(count), k + SPARE
         while len(rows):
             if len(rows) == count:
                 part = queries
             else:
                 part = queries[rows] if isinstance(queries, np.ndarray) else take_rows(queries, rows)
-            found, near = self.index.nearest(part, asked)  # type: ignore[arg-type]
+            found, near = self.index.nearest(part, wanted)  # type: ignore[arg-type]
             good = found >= 0
             full = good.all(1)
             if own is not None:
@@ -169,8 +172,8 @@ class DocumentSearch:
             ids[rows, :width] = np.where(kept, np.take_along_axis(found, order, 1), -1)
             similarities[rows, :width] = np.where(kept, np.take_along_axis(near, order, 1), 0)
             # Where copies took places and the list was full, further ones may follow.
-            rows = rows[(good.sum(1) < k) & full & (asked < len(self))]
-            asked *= MORE
+            rows = rows[(good.sum(1) < k) & full & (wanted < len(self))]
+            wanted *= MORE
         return Neighbours(ids, similarities)
 
     def extended(self, corpus: Corpus) -> DocumentSearch:
@@ -213,7 +216,7 @@ class DocumentSearch:
     def load(
         cls, folder: FolderReader, settings: SearchSettings, vectors: TextVectors, documents: int
     ) -> DocumentSearch:
-        """The inverse of `save`, for so many training documents; BadModelFolder if the parts do not fit."""
+        """The inverse of `save`, for this many training documents; BadModelFolder if the parts do not fit."""
         index: SparseIndex | DenseIndex
         if isinstance(vectors, DocumentVectors):
             index = SparseIndex(folder.matrix("index", (vectors.width, documents)))

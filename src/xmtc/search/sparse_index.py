@@ -40,6 +40,7 @@ class SparseIndex:
 
         A row's score is the dot product, which must be above 0; or, with `start`, start[row] plus the dot product.
         """
+        from xmtc.kernels.csr import CsrArrays
         from xmtc.kernels.sparse_knn import nearest_rows
 
         if queries.shape[1] != self.columns.shape[0]:
@@ -52,12 +53,8 @@ class SparseIndex:
         with progress("searching", queries.shape[0]) as bar:
             for first in range(0, queries.shape[0], QUERY_BLOCK):
                 block = take_rows(queries, slice(first, first + QUERY_BLOCK))
-                parts.append(
-                    nearest_rows(
-                        block.indptr, block.indices, block.data.astype(np.float32, copy=False),
-                        self.columns.indptr, self.columns.indices, self.columns.data, sums, floor, k,
-                    )
-                )  # fmt: skip
+                rows = CsrArrays(block.indptr, block.indices, block.data.astype(np.float32, copy=False))
+                parts.append(nearest_rows(rows, CsrArrays.of(self.columns), sums, floor, k))
                 bar.advance(block.shape[0])
         return np.concatenate([ids for ids, _ in parts]), np.concatenate([scores for _, scores in parts])
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from xmtc.corpus.strings import Strings
 from xmtc.seeding import derived_seed
+from xmtc.text.ppmi_vectors import fill_missing, learn_vectors
 from xmtc.text.token_store import TokenStore
 from xmtc.text.word_tokenizer import WordTokenizer
 from xmtc.text.word_vectors import read_vectors
@@ -43,20 +44,15 @@ def word_table(settings: WordSettings, tokenizer: WordTokenizer, tokens: TokenSt
         table[0] = 0
         return table
     if settings.vectors == LEARN:
-        from xmtc.text.ppmi_vectors import learn_vectors
-
         return learn_vectors(tokens, len(tokenizer), settings.dimensions, seed)
     words = tokenizer.words
-    wanted = set(words)
-    found = read_vectors(settings.vectors, only=wanted)
+    found = read_vectors(settings.vectors, only=set(words))
     table = found.table(words, rng)
-    if settings.missing == LEARN:
-        from xmtc.text.ppmi_vectors import fill_missing, learn_vectors
-
-        present = set(found.words)
-        known = np.array([word in present for word in words])
-        return fill_missing(table, known, learn_vectors(tokens, len(tokenizer), table.shape[1], seed))
-    return table
+    if settings.missing == RANDOM:
+        return table
+    present = set(found.words)
+    known = np.array([word in present for word in words])
+    return fill_missing(table, known, learn_vectors(tokens, len(tokenizer), table.shape[1], seed))
 
 
 class WordSettings(BaseModel):

@@ -14,7 +14,7 @@ from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.progress import progress
 from xmtc.storage import FolderReader, FolderWriter
-from xmtc.text.token_store import TokenStore
+from xmtc.text.token_store import TokenStore, offsets_of
 from xmtc.text.word_tokenizer import SPECIAL, WordTokenizer
 
 DOCUMENT_BLOCK = 8192
@@ -103,7 +103,7 @@ def token_matrix(tokens: TokenStore, words: int, idf: Floats | None = None) -> C
     [[0.0, 0.0, 2.0, 1.0]]
     """
     known = tokens.ids >= len(SPECIAL)
-    ends = np.concatenate([[0], np.cumsum(known)])[tokens.offsets]
+    ends = offsets_of(known)[tokens.offsets]
     ids = tokens.ids[known]
     matrix = make_csr(np.ones(len(ids), np.float32), ids, ends, (len(tokens), words))
     matrix.sum_duplicates()
@@ -135,7 +135,7 @@ def unit(rows: Floats) -> Floats:
 
 
 def roomy(shape: tuple[int, int]) -> Floats:
-    """An array to be filled; a large one lies in a temporary file, so that it need not fit into memory at once.
+    """An array of zeros; a large one lies in a temporary file and need not fit into memory at once.
 
     >>> roomy((2, 3)).shape
     (2, 3)

@@ -31,13 +31,11 @@ RIDGE = 1e-4  # of the mean square of a learned dimension
 Floats = NDArray[np.float32]
 
 
-def learn_vectors(
-    tokens: TokenStore, words: int, dimensions: int, seed: int = 0, window: int = 5, shift: float = 1.0
-) -> Floats:
+def learn_vectors(tokens: TokenStore, words: int, dimensions: int, seed: int = 0, window: int = 5) -> Floats:
     """Vectors, (words, dimensions), of the words of a `WordTokenizer`; words in like contexts get like vectors.
 
     Row 0 (padding) is zero; words that stand near no other word, and the unknown word, get random vectors. Entries have
-    a standard deviation of about 0.4. A `shift` of k > 1 subtracts log k from each PMI, as k negative samples would.
+    a standard deviation of about 0.4.
 
     >>> tokens = TokenStore.of([[2, 4], [2, 5], [3, 6], [3, 7]] * 5)
     >>> vectors = learn_vectors(tokens, words=8, dimensions=2)
@@ -47,7 +45,7 @@ def learn_vectors(
     """
     if len(tokens.ids) and int(tokens.ids.max()) >= words:
         raise ValueError(f"token id {tokens.ids.max()} in a vocabulary of {words}")
-    matrix = ppmi(cooccurrences(tokens, words, window), shift)
+    matrix = ppmi(cooccurrences(tokens, words, window))
     left, singular = truncated_svd(matrix, dimensions, seed)
     found = left * np.sqrt(singular)
     # Frequent words' vectors would be ten times as long as rare ones'; with GloVe there is little between them.
@@ -96,8 +94,8 @@ def cooccurrences(tokens: TokenStore, words: int, window: int, most_pairs: int =
     return both if contexts == words else both[:, :contexts]
 
 
-def ppmi(counts: Csr, shift: float = 1.0) -> Csr:
-    """Positive pointwise mutual information, max(0, log P(word, context) / P(word) P(context) - log shift).
+def ppmi(counts: Csr) -> Csr:
+    """Positive pointwise mutual information, max(0, log P(word, context) / P(word) P(context)).
 
     The contexts' frequencies are smoothed.
 
@@ -113,7 +111,6 @@ def ppmi(counts: Csr, shift: float = 1.0) -> Csr:
     data = np.log(counts.data)
     data -= np.repeat(log_words, np.diff(counts.indptr))
     data -= log_contexts[counts.indices]
-    data -= np.float32(np.log(shift))
     matrix = make_csr(np.maximum(data, 0), counts.indices.copy(), counts.indptr.copy(), counts.shape)
     matrix.eliminate_zeros()
     return matrix

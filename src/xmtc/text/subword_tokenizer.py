@@ -12,7 +12,7 @@ from xmtc.progress import progress
 from xmtc.text.token_store import TokenStore
 
 BATCH = 512
-LONGEST_PIECE = 40  # characters for each token that is wanted; the rest of a very long text need not be looked at
+LONGEST_PIECE = 40  # characters for each wanted token; the rest of a very long text is not read
 PROBE = "a"
 
 
@@ -61,9 +61,7 @@ class SubwordTokenizer:
                 found = self._hf.encode_batch_fast(batch, add_special_tokens=False)
                 ids += [np.array([*self.before, *each.ids[:room], *self.after], np.int32) for each in found]
                 bar.advance(len(batch))
-        offsets = np.zeros(len(ids) + 1, np.int64)
-        np.cumsum([len(document) for document in ids], out=offsets[1:])
-        return TokenStore(np.concatenate(ids) if ids else np.zeros(0, np.int32), offsets)
+        return TokenStore.of(ids)
 
     def to_json(self) -> str:
         """The content of tokenizer.json, which the `tokenizers` library reads too."""

@@ -14,6 +14,7 @@ from xmtc.corpus.sparse import make_csr
 from xmtc.corpus.strings import Strings
 from xmtc.errors import NotFitted, XmtcError
 from xmtc.progress import progress
+from xmtc.text.token_store import offsets_of
 from xmtc.text.word_rules import WordRules
 
 BLOCK_BYTES = 16 << 20
@@ -86,10 +87,8 @@ class Counted(NamedTuple):
         """The counts of consecutive blocks of texts as one."""
         if len(parts) == 1:
             return parts[0]
-        kinds = (np.uint64, np.int32, np.int32, np.int32)
-        flat = [np.concatenate([np.zeros(0, kind), *(part[at] for part in parts)]) for at, kind in enumerate(kinds)]
-        sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.indptr) for part in parts)])
-        return cls(flat[0], flat[1], flat[2], flat[3], np.cumsum(sizes))
+        joined = cls._make(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return joined._replace(indptr=offsets_of(np.concatenate([np.diff(part.indptr) for part in parts])))
 
 
 class TfIdf:
@@ -153,15 +152,16 @@ class TfIdf:
         return counted
 
     def _counted(self, texts: Strings) -> Counted:
-        from xmtc.kernels.char_ngrams import count_letters
         from xmtc.kernels.term_counts import count_terms
 
         rules, letters, parts = self.settings.rules, self.settings.letters, []
-        count, sizes = (count_terms, self.settings.ngrams) if letters is None else (count_letters, letters)
+        kind = (*(letters or self.settings.ngrams), letters is not None)
         with progress("counting words", len(texts)) as bar:
             for rows in blocks_of(texts, BLOCK_BYTES if letters is None else BLOCK_BYTES // 4):
                 block = rules.normalised(texts[rows])
-                counted = count(block.buffer, block.starts, block.ends, rules.fold_table(), rules.min_chars, *sizes)
+                counted = count_terms(
+                    block.buffer, block.starts, block.ends, rules.fold_table(), rules.min_chars, *kind
+                )
                 parts.append(Counted(*counted))
                 bar.advance(rows.stop - rows.start)
         return Counted.joined(parts)
@@ -169,29 +169,30 @@ class TfIdf:
     def _weighed(self, counted: Counted) -> Csr:
         from xmtc.kernels import term_counts as kernel
 
-        indices, values, indptr = kernel.weigh(
-            counted.keys, counted.counts, counted.indptr, *self.table,
-            self.idf, self.settings.log_tf, self.settings.unit_length,
-        )  # fmt: skip
+        terms, options = (
+            (counted.keys, counted.counts, counted.indptr),
+            (self.settings.log_tf, self.settings.unit_length),
+        )
+        indices, values, indptr = kernel.weigh(*terms, *self.table, self.idf, *options)
         matrix = make_csr(values, indices, indptr, (len(indptr) - 1, len(self)))
         matrix.has_sorted_indices = True
         return matrix
 
     def _term_strings(self, texts: Strings, counted: Counted, places: NDArray[np.int64]) -> Strings:
         """The terms as text, each read from the document where it was counted first."""
-        from xmtc.kernels import term_counts as kernel
+        from xmtc.kernels.utf8_words import folded_terms
 
         rules = self.settings.rules
         min_chars = rules.min_chars if self.settings.letters is None else 1
         homes = np.searchsorted(counted.indptr, places, "right") - 1
         order = np.argsort(homes, kind="stable")
-        pieces = [Strings.of([])]
+        pieces = []
         for rows in blocks_of(texts):
             block = rules.normalised(texts[rows])
             here = order[slice(*np.searchsorted(homes[order], [rows.start, rows.stop]))]
             starts = block.starts[homes[here] - rows.start]
             spans = starts + counted.begins[places[here]], starts + counted.stops[places[here]]
-            folded = kernel.folded_terms(block.buffer, *spans, rules.fold_table(), min_chars)
+            folded = folded_terms(block.buffer, *spans, rules.fold_table(), min_chars)
             pieces.append(Strings.from_offsets(*folded))
         return Strings.joined(pieces)[np.argsort(order)]
 
@@ -218,9 +219,9 @@ class TfIdf:
 
 
 def blocks_of(texts: Strings, most: int | None = None) -> Iterator[slice]:
-    """Consecutive rows of about 16 MB of text each, or as told: bounds the working memory of counting."""
+    """Consecutive rows of about 16 MB of text each, or of `most` bytes: bounds the working memory of counting."""
     lengths, most = texts.lengths, most or BLOCK_BYTES
-    if 0 < lengths.sum() <= most:  # so a single document is not kept waiting
+    if lengths.sum() <= most:  # quickly, for a single document; without texts one block of none
         yield slice(0, len(texts))
         return
     if lengths.max(initial=0) > LONGEST_TEXT:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xmtc.errors import BadInput
+
+def offsets_of(sizes: Iterable[int] | NDArray[Any]) -> NDArray[np.int64]:
+    """0, and where each of consecutive parts of these sizes ends.
+
+    >>> offsets_of([2, 0, 3]).tolist()
+    [0, 2, 2, 5]
+    """
+    each = sizes if isinstance(sizes, np.ndarray) else np.fromiter(sizes, np.int64)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(each, dtype=np.int64)])
 
 
 class TokenStore:
-    """Token ids of documents of any lengths; 4 bytes a token, sliceable by document, memory-mappable.
+    """Token ids of documents of any lengths; 4 bytes a token, sliceable by document.
 
     >>> store = TokenStore.of([[5, 6, 7], [], [8]])
-    >>> len(store), store[0].tolist(), store.lengths.tolist(), store.truncated(2)[0].tolist()
-    (3, [5, 6, 7], [3, 0, 1], [5, 6])
+    >>> len(store), store[0].tolist(), store.lengths.tolist()
+    (3, [5, 6, 7], [3, 0, 1])
     """
 
     def __init__(self, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> None:
@@ -25,11 +32,10 @@ class TokenStore:
         self.offsets = offsets
 
     @classmethod
-    def of(cls, documents: list[list[int]]) -> TokenStore:
-        """A store from plain lists."""
-        offsets = np.zeros(len(documents) + 1, np.int64)
-        np.cumsum([len(document) for document in documents], out=offsets[1:])
-        return cls(np.fromiter((token for document in documents for token in document), np.int32), offsets)
+    def of(cls, documents: Sequence[Sequence[int] | NDArray[np.int32]]) -> TokenStore:
+        """A store from the token ids of each document."""
+        parts = [np.asarray(document, np.int32) for document in documents]
+        return cls(np.concatenate([np.zeros(0, np.int32), *parts]), offsets_of(map(len, parts)))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -51,35 +57,7 @@ class TokenStore:
     def take(self, documents: NDArray[Any]) -> TokenStore:
         """The store of some documents, in the given order."""
         lengths = self.lengths[documents]
-        offsets = np.zeros(len(documents) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
+        offsets = offsets_of(lengths)
         # Position i of the new flat array belongs to a document that starts at offsets[...] there and here elsewhere.
         source = np.repeat(self.offsets[:-1][documents] - offsets[:-1], lengths) + np.arange(offsets[-1])
         return TokenStore(self.ids[source], offsets)
-
-    def truncated(self, most: int) -> TokenStore:
-        """The store with at most the first `most` tokens of each document."""
-        lengths = np.minimum(self.lengths, most)
-        offsets = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        source = np.repeat(self.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return TokenStore(self.ids[source], offsets)
-
-    def save(self, path: str | Path) -> None:
-        """Write as PATH.ids.npy and PATH.offsets.npy."""
-        np.save(f"{path}.ids.npy", self.ids, allow_pickle=False)
-        np.save(f"{path}.offsets.npy", self.offsets, allow_pickle=False)
-
-    @classmethod
-    def load(cls, path: str | Path) -> TokenStore:
-        """Memory-map what `save` wrote."""
-        parts = []
-        for name in (f"{path}.ids.npy", f"{path}.offsets.npy"):
-            try:
-                parts.append(np.load(name, mmap_mode="r", allow_pickle=False))
-            except (OSError, ValueError) as error:
-                raise BadInput(name, None, f"no token store: {error}", "make it again from the texts") from error
-        ids, offsets = parts
-        if ids.dtype != np.int32 or not len(offsets) or offsets[0] != 0 or offsets[-1] != len(ids):
-            raise BadInput(path, None, "the ids and offsets of this token store do not fit", "make it again")
-        return cls(ids, offsets)

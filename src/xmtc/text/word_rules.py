@@ -1,8 +1,8 @@
 """What a word is: one set of rules, followed by the compiled counter (tf-idf) and by the HF tokenizer (sequences).
 
-A text is put into Unicode normal form C; accents are removed and letters lower-cased if so wished; then a word is a
-run of letters, marks, digits and underscores, and each Chinese character is a word by itself, because Chinese writes
-no spaces. Lower-casing goes code point by code point, so that the result never depends on the letters around it.
+A text is put into Unicode normal form C; accents are removed and letters lower-cased if the rules say so. Then a word
+is a run of letters, marks, digits and underscores, and each Chinese character is a word by itself, because Chinese
+writes no spaces. Lower-casing goes code point by code point, so the result never depends on the letters around it.
 """
 
 from __future__ import annotations
@@ -59,24 +59,23 @@ class WordRules:
     min_chars: int = 1
 
     def fold_table(self) -> NDArray[np.int32]:
-        """For each code point what it becomes; see `xmtc.kernels.term_counts`."""
+        """For each code point what it becomes; see `xmtc.kernels.utf8_words`."""
         return _fold_table(self.lowercase, self.strip_accents)
 
     def words(self, text: str) -> Strings:
         """The words of one text, folded, in order."""
-        from xmtc.kernels import term_counts as kernel
+        from xmtc.kernels import utf8_words as kernel
 
         texts = self.normalised(Strings.of([text]))
         start, end = int(texts.starts[0]), int(texts.ends[0])
-        most = (end - start) // 2 + 1
-        keys, begins, ends = np.empty(most, np.uint64), np.empty(most, np.int64), np.empty(most, np.int64)
-        found = kernel.scan(texts.buffer, start, end, self.fold_table(), self.min_chars, keys, begins, ends)
-        spans = begins[:found], ends[:found]
+        words, _ = kernel.workspace(texts.starts, texts.ends, 0, 1)
+        found = kernel.scan(texts.buffer, start, end, self.fold_table(), self.min_chars, words)
+        spans = start + words.begins[:found], start + words.stops[:found]
         return Strings.from_offsets(*kernel.folded_terms(texts.buffer, *spans, self.fold_table(), self.min_chars))
 
     def normalised(self, texts: Strings) -> Strings:
         """The texts in a form that the table folds rightly; those in it already, nearly all, are not copied."""
-        from xmtc.kernels import term_counts as kernel
+        from xmtc.kernels import utf8_words as kernel
 
         found = np.flatnonzero(kernel.suspects(texts.buffer, texts.starts, texts.ends, self.fold_table()))
         if not len(found):
@@ -117,7 +116,7 @@ class WordRules:
         >>> WordRules().spans("Op. 25")
         [(0, 2), (4, 6)]
         """
-        from xmtc.kernels.term_counts import SEPARATOR
+        from xmtc.kernels.utf8_words import SEPARATOR
 
         # The library may know letters of a later Unicode than Python, by which `words` goes.
         table = self.fold_table()
@@ -127,7 +126,7 @@ class WordRules:
 
 @lru_cache(maxsize=4)
 def _fold_table(lowercase: bool, strip_accents: bool) -> NDArray[np.int32]:
-    from xmtc.kernels.term_counts import DROPPED, IDEOGRAPH, SEPARATOR, SUSPECT
+    from xmtc.kernels.utf8_words import DROPPED, IDEOGRAPH, SEPARATOR, SUSPECT
 
     table = np.full(0x110000, SEPARATOR, np.int32)
     plain = np.zeros(0x110000, bool)
@@ -150,7 +149,7 @@ def _fold_table(lowercase: bool, strip_accents: bool) -> NDArray[np.int32]:
 
 
 def _normal(text: str, strip_accents: bool) -> str:
-    """Normal form C, without accents if so wished."""
+    """Normal form C, on request without accents."""
     text = unicodedata.normalize("NFC", text)
     if strip_accents:
         bare = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,7 @@ class WordTokenizer:
         if max_words <= len(SPECIAL):
             raise ConfigError(f"max_words must be above {len(SPECIAL)}, the number of special words, not {max_words}")
         rules = rules or WordRules()
-        counter = TfIdf(
-            TfIdfSettings(
-                lowercase=rules.lowercase, strip_accents=rules.strip_accents, min_chars=rules.min_chars,
-                min_df=min_df, max_terms=max_words - len(SPECIAL),
-            )
-        )  # fmt: skip
+        counter = TfIdf(TfIdfSettings(**asdict(rules), min_df=min_df, max_terms=max_words - len(SPECIAL)))
         vocabulary = {word: i for i, word in enumerate((*SPECIAL, *counter.fit(texts).terms))}
         hf_tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL[UNKNOWN]))
         hf_tokenizer.normalizer = rules.hf_normalizer()
@@ -76,9 +72,7 @@ class WordTokenizer:
                 encodings = self._hf.encode_batch_fast(batch, add_special_tokens=False)
                 ids += [np.array(encoding.ids[:max_tokens] or [UNKNOWN], np.int32) for encoding in encodings]
                 bar.advance(len(batch))
-        offsets = np.zeros(len(ids) + 1, np.int64)
-        np.cumsum([len(document) for document in ids], out=offsets[1:])
-        return TokenStore(np.concatenate(ids) if ids else np.zeros(0, np.int32), offsets)
+        return TokenStore.of(ids)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where each word of a text stands, as (start, end) in characters: for highlighting."""

@@ -40,15 +40,6 @@ class WordVectors:
         table[0] = 0
         return table
 
-    def known(self, words: list[str]) -> NDArray[np.bool_]:
-        """Which rows of `table` come from here; row 0 never does.
-
-        >>> WordVectors(Strings.of(["cat"]), np.ones((1, 2), np.float32)).known(["<pad>", "cat", "dog"]).tolist()
-        [False, True, False]
-        """
-        own = set(self.words)
-        return np.array([row > 0 and word in own for row, word in enumerate(words)], np.bool_)
-
 
 def read_vectors(path: str | Path, only: Container[str] | None = None) -> WordVectors:
     """Read word vectors; `only` keeps just these words, so that a small vocabulary needs little memory.
@@ -85,9 +76,8 @@ def _text_entries(source: Source, only: Container[str] | None) -> Iterator[Entry
         try:
             row = np.array(parts[-dimensions:], np.bytes_).astype(np.float32)
         except ValueError as error:
-            raise BadInput(
-                source.path, number, f"not a word and {dimensions} numbers", "is this a file of word vectors?"
-            ) from error
+            problem = f"not a word and {dimensions} numbers"
+            raise BadInput(source.path, number, problem, "is this a file of word vectors?") from error
         if not word or len(row) != dimensions or not np.isfinite(row).all():
             problem = f"not a word and {dimensions} finite numbers"
             raise BadInput(source.path, number, problem, "is this a file of word vectors?")

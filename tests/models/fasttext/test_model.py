@@ -53,11 +53,19 @@ def test_letters_know_unseen_words() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"epochs": 4}, {"learning_rate": 0.1}, {"word_ngrams": 1}, {"char_ngrams": (2, 3)},
-        {"buckets": 3}, {"min_df": 5}, {"dimensions": 5}, {"loss": "softmax"}, {"loss": "ns"},
+        {"seed": 1},
+        {"epochs": 4},
+        {"learning_rate": 0.1},
+        {"word_ngrams": 1},
+        {"char_ngrams": (2, 3)},
+        {"buckets": 3},
+        {"min_df": 5},
+        {"dimensions": 5},
+        {"loss": "softmax"},
+        {"loss": "ns"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_options_have_an_effect(changes: dict[str, Any]) -> None:
     corpus = order_matters(40)
     plain, other = (FastText(**{**SMALL, **each}).fit(corpus).predict(corpus, k=2).scores for each in ({}, changes))
@@ -71,18 +79,24 @@ def test_the_number_of_negatives_has_an_effect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("changes", "sentence"),
     [
-        ({"loss": "hs"}, "loss='hs'"), ({"dimensions": 0}, "dimensions=0"), ({"epochs": 0}, "epochs=0"),
-        ({"learning_rate": 0}, "learning_rate=0"), ({"learning_rate": math.inf}, "learning_rate=inf"),
-        ({"word_ngrams": 0}, "word_ngrams=0"), ({"buckets": 0}, "buckets=0"), ({"negatives": 0}, "negatives=0"),
-        ({"char_ngrams": (3, 2)}, "shortest, longest"), ({"char_ngrams": (0, 2)}, "shortest, longest"),
+        ({"loss": "hs"}, "loss='hs'"),
+        ({"dimensions": 0}, "dimensions=0"),
+        ({"epochs": 0}, "epochs=0"),
+        ({"learning_rate": 0}, "learning_rate=0"),
+        ({"learning_rate": math.inf}, "learning_rate=inf"),
+        ({"word_ngrams": 0}, "word_ngrams=0"),
+        ({"buckets": 0}, "buckets=0"),
+        ({"negatives": 0}, "negatives=0"),
+        ({"char_ngrams": (3, 2)}, "shortest, longest"),
+        ({"char_ngrams": (0, 2)}, "shortest, longest"),
         ({"char_ngrams": (1, 999)}, "from 1 to 100"),
     ],
-)  # fmt: skip
-def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
+)
+def test_impossible_settings_are_named(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        FastText(**wrong)
+        FastText(**changes)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

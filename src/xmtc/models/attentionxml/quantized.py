@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from xmtc.kernels.int8_lstm import UNIT, lstm_document, lstm_step, round_states, scaled_sums
+from xmtc.kernels.int8_lstm import UNIT, Inputs, lstm_document, lstm_step, round_states, scaled_sums
 from xmtc.nn.batching import Ints
 from xmtc.nn.layers import BiLstm, reversal
 
@@ -64,18 +64,18 @@ def int8_lstm_forward(
     sums = (recurrent @ initial[0] / state_units).round().to(torch.int32).expand(documents, -1).contiguous()
     states = torch.empty(documents, lstm.hidden_size, dtype=torch.int8)
     cells = initial[1].detach().expand(documents, -1).clone()
-    known = (sums.numpy(), scales.numpy(), input_projection.numpy(), word_units.numpy())
+    inputs = Inputs(scales.numpy(), input_projection.numpy(), word_units.numpy())
     if documents == 1:
         changed = (cells[0].numpy(), states[0].numpy(), hidden[0].numpy())
         read, place = words[:, 0].contiguous().numpy(), places[:, 0].contiguous().numpy()
-        lstm_document(known[0][0], *known[1:], read, place, first, *changed, state_bytes.numpy())
+        lstm_document(inputs, state_bytes.numpy(), sums[0].numpy(), read, place, first, *changed)
         return
     columns = state_bytes.T.contiguous()
     for step, rows in enumerate(rows_to_read(lengths.numpy(), len(words))):
         if step:
             torch._int_mm(states[:rows], columns, out=sums[:rows])
         changed = (cells.numpy()[:rows], states.numpy(), hidden.numpy())
-        lstm_step(*known, words[step].numpy(), places[step].numpy(), first, *changed)
+        lstm_step(inputs, sums.numpy(), words[step].numpy(), places[step].numpy(), first, *changed)
 
 
 def rows_to_read(lengths: Ints, tokens: int) -> list[int]:

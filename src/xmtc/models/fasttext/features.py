@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.strings import Strings
 from xmtc.progress import progress
-from xmtc.text.tfidf import TfIdf, TfIdfSettings, blocks_of
-from xmtc.text.token_store import TokenStore
+from xmtc.text.tfidf import BLOCK_BYTES, TfIdf, TfIdfSettings, blocks_of
+from xmtc.text.token_store import TokenStore, offsets_of
 
 Rows = NDArray[np.int32]
 TEXT = 0  # the row that every text has
@@ -62,34 +62,36 @@ class WordNgrams:
 
     def named(self, text: str) -> list[tuple[int, str]]:
         """Each row of one text, as often as it has it, and the words or letters that it stands for."""
-        from xmtc.kernels import term_counts as kernel
+        from xmtc.kernels.utf8_words import folded_terms
 
         normal = self.vocabulary.settings.rules.normalised(Strings.of([text]))
         ids, begins, stops, _ = self._features(normal)
         fold = self.vocabulary.settings.rules.fold_table()
         spans = normal.starts[0] + begins.astype(np.int64), normal.starts[0] + stops.astype(np.int64)
-        names = Strings.from_offsets(*kernel.folded_terms(normal.buffer, *spans, fold, 1))
+        names = Strings.from_offsets(*folded_terms(normal.buffer, *spans, fold, 1))
         rows = self._rows(ids)
         return [(row, name) for row, name in zip(rows.tolist(), names, strict=True) if row >= 0]
 
     def _ids(self, texts: Strings) -> tuple[Rows, NDArray[np.int64]]:
         """All features of texts, n-grams by their bucket."""
-        parts, sizes = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
+        parts, sizes = [], []
+        block = BLOCK_BYTES // (2 * (self.words_together + self.letters[1] - self.letters[0] + 1))
         with progress("finding words", len(texts)) as bar:
-            for rows in blocks_of(texts):
+            for rows in blocks_of(texts, block):
                 ids, _, _, offsets = self._features(self.vocabulary.settings.rules.normalised(texts[rows]))
                 parts.append(ids)
                 sizes.append(np.diff(offsets))
                 bar.advance(rows.stop - rows.start)
-        return np.concatenate(parts), np.cumsum(np.concatenate(sizes))
+        return np.concatenate(parts), offsets_of(np.concatenate(sizes))
 
     def _features(self, normal: Strings) -> tuple[Rows, Rows, Rows, NDArray[np.int64]]:
-        from xmtc.kernels import hashed_ngrams as kernel
+        from xmtc.kernels.hashed_ngrams import FeatureKinds, feature_ids
 
-        found: tuple[Rows, Rows, Rows, NDArray[np.int64]] = kernel.feature_ids(
-            normal.buffer, normal.starts, normal.ends, self.vocabulary.settings.rules.fold_table(),
-            *self.vocabulary.table, len(self.vocabulary), self.words_together, *self.letters, self.buckets,
-        )  # fmt: skip
+        words = self.vocabulary
+        kinds = FeatureKinds(*words.table, len(words), self.words_together, *self.letters, self.buckets)
+        found: tuple[Rows, Rows, Rows, NDArray[np.int64]] = feature_ids(
+            normal.buffer, normal.starts, normal.ends, words.settings.rules.fold_table(), kinds
+        )
         return found
 
     def _set_filled(self, filled: Rows) -> None:
@@ -109,8 +111,7 @@ class WordNgrams:
     def _known(self, ids: Rows, offsets: NDArray[np.int64]) -> TokenStore:
         rows = self._rows(ids)
         known = rows >= 0
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(known)])
-        return TokenStore(rows[known], before[offsets])
+        return TokenStore(rows[known], offsets_of(known)[offsets])
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """What was learned, for storage."""

@@ -51,7 +51,7 @@ from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.token_store import TokenStore
 from xmtc.text.word_vectors import read_vectors
 
-PREDICT_BATCH = 16  # texts that share the reading of the labels' weights; with more, common words would wait too long
+TRAIN_BATCH = 16  # texts that share the reading of the labels' weights; with more, common words would wait too long
 STRETCH = 1024  # texts between two looks at the clock, and for which negative labels are drawn at a time
 BLOCK = 4096  # texts tagged at a time
 SMOOTHING = 0.5  # exponent of the labels' frequencies when negative ones are drawn, as in fastText
@@ -122,7 +122,7 @@ class FastText(Model):
         letters = sum(max(0, 7 - size) for size in range(config.char_ngrams[0], config.char_ngrams[1] + 1) if size)
         grams = words * (config.word_ngrams - 1 + letters)
         vectors = words // 5 + 1000 + (min(config.buckets, grams) if grams else 0) + len(corpus.labels)
-        scores = 0 if config.loss == "ns" else 2 * PREDICT_BATCH * len(corpus.labels)
+        scores = 0 if config.loss == "ns" else 2 * TRAIN_BATCH * len(corpus.labels)
         return 4 * (vectors * config.dimensions + scores + config.buckets) + 30 * (words + grams)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
@@ -171,7 +171,7 @@ class FastText(Model):
 
     def _train(self, rows: TokenStore, targets: Csr, epoch: int, advance: Any) -> None:
         """One epoch: all texts with labels, in a new random order."""
-        from xmtc.kernels.fasttext import train_all_labels, train_sampled_labels
+        from xmtc.kernels.fasttext import Documents, Loss, train_all_labels, train_sampled_labels
 
         config = self.config
         rng = np.random.default_rng(derived_seed(config.seed, 2, epoch))
@@ -181,6 +181,11 @@ class FastText(Model):
         picked = targets.indices[targets.indptr[order] + (rng.random(len(order)) * counts[order]).astype(np.int64)]
         frequency = np.cumsum(np.bincount(targets.indices, minlength=targets.shape[1]) ** SMOOTHING)
         decay = config.learning_rate / (config.epochs * len(order))
+        label_ids, label_ends = targets.indices.astype(np.int32), targets.indptr.astype(np.int64)
+        documents, loss = (
+            Documents(rows.ids, rows.offsets, label_ids, label_ends),
+            Loss(config.loss == "softmax", self.base_),
+        )
         for start in range(0, len(order), STRETCH):
             part, relevant = order[start : start + STRETCH], picked[start : start + STRETCH]
             rate = config.learning_rate - decay * (epoch * len(order) + start)
@@ -190,10 +195,16 @@ class FastText(Model):
                 train_sampled_labels(rows.ids, rows.offsets, part, chosen, rate, decay, self.table_, self.weights_)
             else:
                 train_all_labels(
-                    rows.ids, rows.offsets, targets.indptr.astype(np.int64), targets.indices.astype(np.int32), part,
-                    relevant.astype(np.int64), config.loss == "softmax", self.base_, rate, decay, PREDICT_BATCH,
-                    self.table_, self.weights_,
-                )  # fmt: skip
+                    documents,
+                    part,
+                    relevant.astype(np.int64),
+                    loss,
+                    rate,
+                    decay,
+                    TRAIN_BATCH,
+                    self.table_,
+                    self.weights_,
+                )
             advance(len(part) * len(counts) / len(order))
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
@@ -236,7 +247,9 @@ class FastText(Model):
         every = float(parts[rows == TEXT].sum()) + self.base_
         score += self.base_
         said = f"the words add up to {score - every:.3f}, and what every text has to {every:.3f}"
-        return Explanation(self._fitted().name(label), probability, words, (f"{said}: a chance of {probability:.3f}",))
+        return Explanation(
+            self._fitted().name(label), probability, words, (f"{said}: a probability of {probability:.3f}",)
+        )
 
     def _save(self, folder: FolderWriter) -> None:
         folder.arrays("words", self.grams_.to_arrays())
