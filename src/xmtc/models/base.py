@@ -23,6 +23,7 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, XmtcError
+from xmtc.extras import require
 from xmtc.memory import available_memory
 from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
 from xmtc.models.explanation import Explanation
@@ -48,6 +49,7 @@ class Capabilities:
     score: ScoreKind
     explain: bool = False
     partial_fit: bool = False
+    extra: str | None = None  # what must be installed beside the core: `pip install 'xmtc[EXTRA]'`
 
 
 class Model(ABC):
@@ -88,6 +90,11 @@ class Model(ABC):
                 message = f"{_path(first['loc'], hyper_parameters)}={first['input']!r}: {message}"
             raise ConfigError(f"{cls.name}: {message}") from error
 
+    def check_installed(self) -> None:
+        """A MissingExtra, which says what to install, if training with these settings needs more than there is."""
+        if self.capabilities.extra is not None:
+            require(self.name, self.capabilities.extra)
+
     def fit(
         self,
         corpus: Corpus,
@@ -101,6 +108,7 @@ class Model(ABC):
         started again with the same settings and documents. `log` is a folder for the curves of neural methods, which
         TensorBoard shows.
         """
+        self.check_installed()
         self._check_input(corpus)
         if not len(corpus):
             raise XmtcError(f"{corpus.name}: no documents to train on")
@@ -219,6 +227,8 @@ class Model(ABC):
 
         A model inside another one is given its `labels`, which the other one has too.
         """
+        if cls.capabilities.extra is not None:
+            require(f"{folder.folder}: {cls.name}", cls.capabilities.extra)
         model = cls(**folder.manifest["config"])
         model.labels_ = folder.labels() if labels is None else labels
         model.training_ = folder.manifest.get("training", {})

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.errors import ConfigError
+from xmtc.extras import LIBRARIES, require
 from xmtc.nn.settings import EncoderSettings
 from xmtc.search.neighbours import TextVectors, VectorKind
 from xmtc.storage import FolderReader
@@ -36,6 +37,7 @@ def fit_vectors(
         return sparse, sparse.fit_transform(corpus)
     if corpus.texts is None:
         raise ConfigError(f"search.vectors={kind} needs texts, which {corpus.name} does not have; take tfidf")
+    check_vectors(kind)
     if kind == "encoder":
         from xmtc.nn.encoders.embeddings import EncoderVectors
 
@@ -50,12 +52,20 @@ def fit_vectors(
     return means, means.of_tokens(tokens)
 
 
+def check_vectors(kind: VectorKind) -> None:
+    """A MissingExtra if documents cannot become such vectors with what is installed; the core has tf-idf."""
+    if kind != "tfidf":
+        libraries = LIBRARIES["neural"] if kind == "encoder" else ("tokenizers",)
+        require(f"search.vectors={kind}", "neural", *libraries, "faiss")
+
+
 def load_vectors(
     folder: FolderReader, kind: VectorKind, tfidf: TfIdfSettings, words: WordSettings, encoder: EncoderSettings
 ) -> TextVectors:
     """What makes vectors, from a model folder."""
     if kind == "tfidf":
         return DocumentVectors.load(folder, tfidf)
+    check_vectors(kind)
     if kind == "encoder":
         from xmtc.nn.encoders.embeddings import EncoderVectors
 

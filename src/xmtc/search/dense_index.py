@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
+from xmtc.extras import require
 from xmtc.progress import progress
 
 Kind = Literal["flat", "ivf", "ivf_hnsw"]
@@ -87,8 +88,7 @@ class DenseIndex:
         return ids, similarities
 
     def _best(self, queries: Floats, k: int) -> tuple[NDArray[Any], Floats]:
-        import faiss
-
+        faiss = _faiss()
         wanted = min(k + SPARE, len(self))
         found: NDArray[Any]
         if self.centres is None:
@@ -131,8 +131,7 @@ class DenseIndex:
     @cached_property
     def _quantizer(self) -> Any:
         """What finds the cells of a query."""
-        import faiss
-
+        faiss = _faiss()
         assert self.centres is not None
         width = self.centres.shape[1]
         if not self.graph:
@@ -223,10 +222,16 @@ class DenseIndex:
                 raise ValueError(f"a cell is outside of 0 to {len(self.centres) - 1}")
 
 
-def _centres(vectors: Floats, count: int, seed: int) -> Floats:
-    """The centres of cells, unit vectors, by k-means on a sample."""
+def _faiss() -> Any:
+    require("the search among dense vectors", "neural", "faiss")
     import faiss
 
+    return faiss
+
+
+def _centres(vectors: Floats, count: int, seed: int) -> Floats:
+    """The centres of cells, unit vectors, by k-means on a sample."""
+    faiss = _faiss()
     rng = np.random.default_rng(seed)
     rows = np.sort(rng.permutation(len(vectors))[: 50 * count])
     means = faiss.Kmeans(

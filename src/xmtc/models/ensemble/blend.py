@@ -24,7 +24,7 @@ from pydantic import Field, field_validator
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
-from xmtc.errors import BadModelFolder, ConfigError, XmtcError
+from xmtc.errors import BadModelFolder, ConfigError, MissingExtra, XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.calibration import LIST_LENGTH
 from xmtc.models.ensemble.stacking import FEWEST, Choice, Stack, Table, choose
@@ -196,6 +196,15 @@ class Blend(Ensemble):
         blend.labels_, blend.train_documents_ = largest._fitted(), largest.train_documents_
         blend.training_ = dict(largest.training_)
         return blend
+
+    def check_installed(self) -> None:
+        """A MissingExtra that names the first member which needs more than there is."""
+        for name, settings in map(_named, self.config.members):
+            try:
+                model_class(name)(**settings).check_installed()
+            except MissingExtra as error:
+                what = name if error.what == name else f"{name} with {error.what}"
+                raise MissingExtra(f"blend: the member {what}", error.extra, error.library) from error
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes: as if all members were trained at once; all are kept until the weights are learned."""

@@ -107,6 +107,7 @@ class LightXml(Model):
         summary="a pretrained transformer, fine-tuned; it chooses the labels to tell apart while it learns",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
+        extra="neural",
     )
     Config = LightXmlConfig
     config: LightXmlConfig
