@@ -226,6 +226,29 @@ def _fetch(_: Any, indices: Any, data: Any, first: Any, last: Any) -> Any:
     return types.void(indices, data, types.int64, types.int64), generate
 
 
+def _scores_in_python(lanes: int) -> Any:
+    """What `_scores_of` does, for kernels that are not compiled."""
+
+    def scores_of(indices: Any, data: Any, first: int, last: int, weights: Any, scores: Any) -> None:
+        for entry in range(first, last):
+            scores[:lanes] += data[entry] * weights[lanes * int(indices[entry]) :][:lanes]
+
+    return scores_of
+
+
+def _add_in_python(lanes: int) -> Any:
+    """What `_add_to` does, for kernels that are not compiled."""
+
+    def add_to(indices: Any, data: Any, first: int, last: int, weights: Any, change: Any) -> None:
+        for entry in range(first, last):
+            weights[lanes * int(indices[entry]) :][:lanes] += data[entry] * change[:lanes]
+
+    return add_to
+
+
+if numba.config.DISABLE_JIT:
+    _scores_of, _add_to, _fetch = _scores_in_python, _add_in_python, lambda *_: None
+
 _scores_of_1, _scores_of_2, _scores_of_8 = _scores_of(1), _scores_of(2), _scores_of(LANES)
 _add_to_1, _add_to_2, _add_to_8 = _add_to(1), _add_to(2), _add_to(LANES)
 
