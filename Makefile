@@ -7,8 +7,8 @@ DATA   ?= ../shared/data
 
 # Of the core's tests, enough to say that it works without any extra: every method's contract, the command line, what is
 # said where an extra is missing, recipes by name.
-CORE_TESTS := tests/contract tests/cli tests/test_extras.py tests/test_recipes.py tests/test_storage.py tests/text \
-              tests/evaluation/reports
+CORE_TESTS := tests/contract tests/cli/test_commands.py tests/cli/test_compare.py tests/cli/test_explain.py \
+              tests/cli/test_user_errors.py tests/test_extras.py tests/test_recipes.py tests/text/test_word_rules.py
 # The inner loop: no neural method, and of the contract three that compile little.
 FAST_TESTS := tests/corpus tests/text tests/labelspace tests/search tests/evaluation tests/test_extras.py \
               tests/test_recipes.py tests/test_storage.py tests/test_errors.py tests/test_predictions.py

@@ -62,7 +62,6 @@ def test_a_file_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("debtags", "did you mean aplc_xlnet/debtags, attentionxml/debtags, fasttext/debtags?"),
         ("dismec", "did you mean dismec/paper?"),
         ("zzz.yaml", "give a file or a name such as "),
-        ("", "give a file or a name such as "),
     ],
 )
 def test_a_name_that_does_not_exist_is_answered_with_near_ones(wrong: str, hint: str) -> None:

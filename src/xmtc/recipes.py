@@ -99,7 +99,7 @@ def recipe_file(name: str) -> Path:
     from xmtc.errors import BadInput
 
     path = Path(name)
-    if path.exists() and not path.is_dir():
+    if path.exists():
         return path
     known, wanted = recipe_names(), name.removesuffix(SUFFIX).removeprefix("recipes/")
     if wanted in known:

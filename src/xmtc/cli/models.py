@@ -30,13 +30,13 @@ def models(
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("model", "what it does", "input", "scores", "explains", "learns further", "needs", box=None)
+    table = Table("model", "what it does", "input", "scores", "explains", "learns further", box=None)
     for known in CATALOGUE:
         can = model_class(known).capabilities
+        needs = escape(f" (needs xmtc[{can.extra}])") if can.extra else ""
         table.add_row(
-            known, can.summary, " or ".join(sorted(can.input, reverse=True)), can.score.value,
+            known, can.summary + needs, " or ".join(sorted(can.input, reverse=True)), can.score.value,
             "yes" if can.explain else "no", "yes" if can.partial_fit else "no",
-            escape(f"xmtc[{can.extra}]") if can.extra else "",
         )  # fmt: skip
     console.print(table)
 
