@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 LARGEST = 1_000_000  # bytes; data has to be worth it
-MADE = (".svg", ".json")  # written by programs, as they like
+MADE = (".svg", ".json", ".tsv", ".csv")  # written by programs, or where a blank at the end has a meaning
 
 
 def tidy(text: bytes) -> bytes:
