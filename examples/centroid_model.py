@@ -2,7 +2,7 @@
 
 What it does: adds up the tf-idf vectors of each label's training documents and scales the sum to length 1; a label's
 score is the cosine between its vector and the document's (Rocchio's classifier). What it is for: the complete small
-model of docs/add-a-model.md.
+model of docs/development/add-a-model.md.
 Cost: training is one sparse product; a prediction is one too, for some rows at a time; the model is a labels x terms
 matrix.
 """

@@ -3,8 +3,8 @@
     python tools/make_docs.py [--check]
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. The rest of a page is written by hand.
-The picture docs/report.png is not made here, since that takes a browser: `python tools/make_docs.py --report FILE`
-writes the page of which it is a picture (1180 x 1380 pixels).
+The picture docs/images/report.png is not made here, since that takes a browser: `python tools/make_docs.py --report
+FILE` writes the page of which it is a picture (1180 x 1380 pixels).
 """
 
 from __future__ import annotations
@@ -31,8 +31,17 @@ from xmtc.models.registry import CATALOGUE, make, model_class
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(?P<end><!-- end -->)", re.DOTALL)
-SIDE_BY_SIDE = ROOT / "docs" / "side-by-side.json"
+SIDE_BY_SIDE = ROOT / "docs" / "results" / "side-by-side.json"
 PRECISION = "P@1 / P@3 / P@5"
+#: The corpora of the README's table; docs/results has all of them.
+README_CORPORA = ("tibkat", "debtags", "cooking")
+#: Models that share a page of docs/methods; the others have one of their own name.
+FAMILIES = {
+    **dict.fromkeys(("prior", "knn", "rocchio"), "neighbours"),
+    **dict.fromkeys(("parabel", "bonsai", "dismec"), "linear"),
+    **dict.fromkeys(("x_transformer", "lightxml"), "transformers"),
+    **dict.fromkeys(("blend", "auto"), "ensembles"),
+}
 NUMBER = r"-?\d+\.\d+"
 
 
@@ -61,7 +70,7 @@ def main() -> int:
 
 def pages() -> Iterator[tuple[Path, bool, str]]:
     """(page, whether it is out of date, content as it should be) of every page that has generated parts."""
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = page.read_text("utf-8")
         content, old = "", False
         at = 0
@@ -115,6 +124,16 @@ def model_table() -> str:
     return table(("model", "what it does", "input", "scores", "explains", "learns further"), rows)
 
 
+def model_list() -> str:
+    """The README's list of models: a line each, with a link to the page of the method if there is one."""
+    rows = []
+    for name in CATALOGUE:
+        page = f"docs/methods/{FAMILIES.get(name, name)}.md"
+        shown = f"[`{name}`]({page})" if (ROOT / page).exists() else f"`{name}`"
+        rows.append((shown, model_class(name).capabilities.summary))
+    return table(("model", "what it does"), rows)
+
+
 def hyper_parameters() -> str:
     """For each model a table of its hyper-parameters."""
     sections = []
@@ -131,11 +150,11 @@ def hyper_parameters() -> str:
 def recipe_table() -> str:
     """The recipes that the repository has."""
     rows = []
-    for path in sorted((ROOT / "recipes").glob("*/*.yaml")):
+    for path in sorted((ROOT / "recipes").rglob("*.yaml")):
         recipe = yaml.safe_load(path.read_text("utf-8"))
         name = path.relative_to(ROOT).as_posix()
         settings = ", ".join([*flat(recipe["set"]), *flat(recipe.get("grid", {}))]) or "the defaults"
-        rows.append((f"[`{name}`](../{name})", f"`{recipe['model']}`", settings))
+        rows.append((f"[`{name}`](../../{name})", f"`{recipe['model']}`", settings))
     return table(("recipe", "model", "settings"), rows)
 
 
@@ -182,7 +201,7 @@ def side_by_side() -> str:
         "nDCG@5",
         "PSP@5",
         "training",
-        "batch, ms a document",
+        "batch, ms per document",
         "single, ms",
         "folder",
         "memory",
@@ -191,10 +210,11 @@ def side_by_side() -> str:
 
 
 def beside_others() -> str:
-    """Of each corpus our best and the best of the other programs, by nDCG@5."""
+    """Of some corpora our best and the best of the other programs, by nDCG@5."""
     found = json.loads(SIDE_BY_SIDE.read_text("utf-8"))
     rows = []
-    for name, tools in found["corpora"].items():
+    for name in README_CORPORA:
+        tools = found["corpora"][name]
         for ours in (True, False):
             known = [row for row in tools.values() if row["ours"] is ours and "problem" not in row]
             if known:
@@ -203,7 +223,7 @@ def beside_others() -> str:
 
 
 def program(corpus: str, row: dict[str, Any], costs: bool = False) -> tuple[str, ...]:
-    """A row of these tables; a star where other work may have made it slower."""
+    """A row of these tables; a star if other work may have slowed it down."""
     title = row["title"] + (f", {row['budget']}" if "budget" in row else "")
     if "problem" in row:
         return (corpus, title, row["problem"], *("–",) * (7 if costs else 3))
@@ -224,7 +244,7 @@ def measured_when(found: dict[str, Any]) -> str:
     dates = sorted({row["date"] for row in every})
     about = dict(found["about"])
     versions = ", ".join(f"{name} {version}" for name, version in about.items() if name != "machine")
-    star = " * Other programs were at work beside it." if any(row["busy"] for row in every) else ""
+    star = " * Other programs ran at the same time." if any(row["busy"] for row in every) else ""
     return f"`make bench`, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}: {about['machine']}; {versions}.{star}"
 
 
@@ -235,6 +255,7 @@ def example_source() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "models": model_table,
+    "model-list": model_list,
     "hyper-parameters": hyper_parameters,
     "recipes": recipe_table,
     "demo": demo_table,

@@ -1,5 +1,5 @@
-"""Make the pictures of docs/attentionxml.md, docs/rank_ae.md and docs/aplc.md anew; attentionxml-attention trains a
-small model (a minute on one core).
+"""Make the pictures in docs/images anew, except report.png. attentionxml-attention trains a small model (a minute on
+one core).
 
     python tools/make_pictures.py [NAME ...] [--out FOLDER]
 
@@ -55,7 +55,7 @@ SMALL: dict[str, Any] = {
     "hidden": 32,
     "layers": [32],
     "words": {"vectors": "learn", "dimensions": 50, "max_tokens": 80},
-    "training": {"batch": 16, "learning_rate": 0.005, "epochs": 5, "average_from": 2, "evaluate_every": 100},
+    "training": {"batch_size": 16, "learning_rate": 0.005, "epochs": 5, "swa_start_epoch": 2, "evaluate_every": 100},
 }
 #: The network of the paper's two smallest data sets.
 PAPER: dict[str, Any] = {"hidden": 256, "layers": [256], "words": {"dimensions": 300}}
@@ -65,7 +65,7 @@ def main() -> None:
     """Make the pictures that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PICTURES))
-    parser.add_argument("--out", type=Path, default=ROOT / "docs")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in PICTURES]
     if unknown:
@@ -106,7 +106,7 @@ def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colo
 
 
 def network() -> Figure:
-    """Words, BiLSTM, one attention a label, shared layers, scores; shapes on the left."""
+    """Words, BiLSTM, one attention per label, shared layers, scores; shapes on the left."""
     figure, axes = canvas(10, 5.7, 20, 11.4)
     words = ("command", "line", "tool", "records", "audio", "streams")
     rows: dict[str, tuple[tuple[int, ...], str]] = {
@@ -141,7 +141,7 @@ def network() -> Figure:
         axes.text(
             left + width / 2, y + 0.33, f" {name} ", ha="center", va="center", fontsize=8.5, backgroundcolor="white"
         )
-    shape(8.45, "one attention a label", "labels × tokens")
+    shape(8.45, "one attention per label", "labels × tokens")
     for number, (label, (shares, score)) in enumerate(rows.items()):
         y = 6.6 + 1.3 * (2 - number)
         axes.text(left - 0.15, y + 0.42, label, ha="right", va="center", fontsize=8.5, color=BLUE)
@@ -171,12 +171,12 @@ def network() -> Figure:
         axes.text(right + x, 10.55, size, ha="center", va="center", color=GREY, fontsize=8.5)
     axes.text(
         right + 0.75, 5.6,
-        "Each label has a row of 2·hidden numbers\nof its own. It is compared with every word's\n"
-        "state; a softmax makes shares of that,\nwhich add up to 100 %. The mean of the\n"
-        "states, weighed by these shares, goes\nthrough layers that all labels share.",
+        "Each label has a query vector of length\n2·hidden. Softmaxed dot products with the\n"
+        "word states are its attention weights,\nwhich add up to 100 %. The weighted mean\n"
+        "of the states passes through layers that\nall labels share.",
         va="top", fontsize=9, linespacing=1.5,
     )  # fmt: skip
-    axes.text(right + 0.75, 0.78, "The shares and scores here are made up.", va="center", fontsize=8.5, color=GREY)
+    axes.text(right + 0.75, 0.78, "The weights and scores here are made up.", va="center", fontsize=8.5, color=GREY)
     return figure
 
 
@@ -232,21 +232,23 @@ class TreeDrawing:
 def tree() -> Figure:
     """A document goes down the tree; and what the lowest network is trained on."""
     figure, axes = canvas(10, 6.4, 80, 51.2)
-    axes.text(1, 49.4, "Tagging: of each level the 3 best nodes are followed", fontsize=11, weight="bold", va="center")
+    axes.text(
+        1, 49.4, "Prediction: beam search follows the 3 best nodes per level", fontsize=11, weight="bold", va="center"
+    )
     drawing = TreeDrawing(axes, 28.5)
     drawing.skeleton()
-    chances = _chances()
-    for depth, found in enumerate(chances, 1):
+    probabilities = _probabilities()
+    for depth, found in enumerate(probabilities, 1):
         best = sorted(found, key=lambda at: -found[at])[:FOLLOWED]
-        for at, chance in found.items():
+        for at, probability in found.items():
             drawing.edge(depth, at, BLUE, 2.2 if at in best else 0.9)
             drawing.node(depth, at, (BLUE if at in best else LIGHT_BLUE, BLUE, "-"))
             if at in best:
                 x, y = drawing.place(depth, at)
                 across, up = ((2.4 if x > 20 else -2.4), 0.0) if depth == 1 else (0.0, -1.75 if depth == 2 else -1.6)
                 axes.text(
-                    x + across, y + up, f"{chance:.2f}", ha="center", va="center", fontsize=8.5, color=BLUE, zorder=5,
-                    bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none"},
+                    x + across, y + up, f"{probability:.2f}", ha="center", va="center", fontsize=8.5, color=BLUE,
+                    zorder=5, bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none"},
                 )  # fmt: skip
     for y, words in (
         (45.0, "one document, at the root"),
@@ -255,14 +257,14 @@ def tree() -> Figure:
         (29.5, "network 3 scores only the\nlabels of the 3 best"),
     ):
         axes.text(57, y, words, va="center", linespacing=1.35)
-    axes.text(57, 48.0, "levels = 2, candidates = 3", va="center", color=GREY, fontsize=8.5)
+    axes.text(57, 48.0, "levels = 2, beam width = 3", va="center", color=GREY, fontsize=8.5)
 
     axes.plot([1, 79], [26.2, 26.2], color=LINE, linewidth=0.8)
-    axes.text(1, 24.4, "Training network 3: the right nodes first", fontsize=11, weight="bold", va="center")
+    axes.text(1, 24.4, "Training network 3: the relevant nodes first", fontsize=11, weight="bold", va="center")
     drawing = TreeDrawing(axes, 4.2)
     drawing.skeleton()
     kinds = {4: "found", 19: "missed", 7: "wrong", 16: "no room"}
-    looks: dict[str, Look] = {
+    attention_weights: dict[str, Look] = {
         "found": (BLUE, BLUE, "-"),
         "missed": (ORANGE, ORANGE, "-"),
         "wrong": (LIGHT_BLUE, BLUE, "-"),
@@ -270,33 +272,33 @@ def tree() -> Figure:
     }
     right = {4 * FAN_OUT + 1: BLUE, 19 * FAN_OUT + 2: ORANGE}
     for at, kind in kinds.items():
-        drawing.node(2, at, looks[kind])
+        drawing.node(2, at, attention_weights[kind])
         if kind == "no room":
             continue
-        edge = looks[kind][1]
+        edge = attention_weights[kind][1]
         for label in range(at * FAN_OUT, (at + 1) * FAN_OUT):
             drawing.edge(3, label, edge, 2.2 if label in right else 0.9)
             drawing.node(3, label, (right.get(label, LIGHT_BLUE if edge == BLUE else LIGHT_ORANGE), edge, "-"))
     for y, words in (
-        (20.7, "trained already: networks 1 and 2"),
-        (10.2, "3 nodes for this document:\nfirst all right ones, then the\nbest of the wrong ones"),
-        (5.2, "network 3 learns from their labels:\ndark ones are right, pale ones wrong"),
+        (20.7, "networks 1 and 2 are trained already"),
+        (10.2, "3 nodes for this document:\nfirst all relevant ones, then the\nbest-scoring wrong ones"),
+        (5.2, "network 3 is trained on their labels:\ndark is relevant, pale is not"),
     ):
         axes.text(57, y, words, va="center", linespacing=1.35)
     legend = (
-        ("found", "right, and found"),
-        ("missed", "right, but missed: put in"),
-        ("wrong", "wrong, but scored high: learned from"),
-        ("no room", "wrong, no room"),
+        ("found", "relevant, found"),
+        ("missed", "relevant, missed: added"),
+        ("wrong", "wrong, high score: a negative"),
+        ("no room", "wrong, beyond the beam"),
     )
     for x, (kind, words) in zip((2, 15.3, 33, 57.5), legend, strict=True):
-        fill, edge, line = looks[kind]
+        fill, edge, line = attention_weights[kind]
         axes.scatter(x, 1.5, s=130, facecolor=fill, edgecolor=edge, linewidth=1.2, linestyle=line)
         axes.text(x + 1.1, 1.5, words, va="center", fontsize=8.5)
     return figure
 
 
-def _chances() -> list[dict[int, float]]:
+def _probabilities() -> list[dict[int, float]]:
     """For each level the nodes that are scored and their probabilities, the product down the path; made up."""
     own = [
         {0: 0.02, 1: 0.9, 2: 0.03, 3: 0.01, 4: 0.6, 5: 0.02, 6: 0.2, 7: 0.01},
@@ -305,7 +307,9 @@ def _chances() -> list[dict[int, float]]:
     ]
     chained: list[dict[int, float]] = []
     for depth, level in enumerate(own):
-        chained.append({at: chance * (chained[-1][at // FAN_OUT] if depth else 1.0) for at, chance in level.items()})
+        chained.append(
+            {at: probability * (chained[-1][at // FAN_OUT] if depth else 1.0) for at, probability in level.items()}
+        )
     return chained
 
 
@@ -377,13 +381,13 @@ def cost() -> Figure:
     lines.text(limit * 0.88, 900, f"{limit:,} labels:\nup to here\nauto is flat", fontsize=8.5, color=GREY, ha="right")
 
     shown = (600, 5_900, 30_000, 500_000, 3_000_000)
-    looks = (
-        (ORANGE, "BiLSTM, once a network"),
+    attention_weights = (
+        (ORANGE, "BiLSTM, once per network"),
         (BLUE, "attention: all labels, or all nodes of the first level"),
         ("#8fbfe3", "attention: candidates further down"),
     )
     heights = np.zeros(len(shown))
-    for part, (colour, words) in zip(np.array([parts(count) for count in shown]).T, looks, strict=True):
+    for part, (colour, words) in zip(np.array([parts(count) for count in shown]).T, attention_weights, strict=True):
         bars.bar(range(len(shown)), part, 0.62, bottom=heights, color=colour, label=words)
         heights += part
     names = []
@@ -411,7 +415,7 @@ def scored(labels: int, shape: TreeShape) -> tuple[int, int]:
     if not kept:
         return labels, 0
     children = [shape.arity] * (len(kept) - 1) + [shape.max_leaf]
-    return 2 ** kept[0], shape.candidates * sum(children)
+    return 2 ** kept[0], shape.beam_width * sum(children)
 
 
 def rank_ae() -> Figure:
@@ -421,9 +425,9 @@ def rank_ae() -> Figure:
     for x, y, width, words, fill, edge in (
         (0.3, document, 2.6, "words with\ntf-idf values", PALE, LINE),
         (4.0, document, 3.1, "vectors × values\n(spatial attention)", LIGHT_BLUE, BLUE),
-        (8.2, document, 2.9, "× channel attention,\nadded up", LIGHT_BLUE, BLUE),
+        (8.2, document, 2.9, "× channel attention,\nsummed", LIGHT_BLUE, BLUE),
         (12.2, document, 1.7, "F(x)", "white", BLUE),
-        (0.3, labels, 2.6, "right labels,\nsome hidden", PALE, LINE),
+        (0.3, labels, 2.6, "true labels,\nsome hidden", PALE, LINE),
         (4.0, labels, 3.1, "E: two layers", LIGHT_ORANGE, ORANGE),
         (8.2, labels, 2.9, "standardised\nover the batch", LIGHT_ORANGE, ORANGE),
         (12.2, labels, 1.7, "E(y)", "white", ORANGE),
@@ -443,9 +447,7 @@ def rank_ae() -> Figure:
     axes.text(0.3, document + 1.75, "document", color=BLUE, weight="bold")
     axes.text(0.3, labels + 1.75, "labels: in training only", color=ORANGE, weight="bold")
     axes.text(15.0, document + 0.3, "prediction,\nand x-decode", color=BLUE, fontsize=8.5, va="center")
-    axes.text(
-        15.0, labels + 0.9, "Lae: every right label above\nevery wrong one by a margin", fontsize=8.5, va="center"
-    )
+    axes.text(15.0, labels + 0.9, "Lae: relevant labels above\nwrong ones by a margin", fontsize=8.5, va="center")
     axes.text(0.3, 0.4, "dimensions: words × channels → channels → latent; labels → hidden → latent → hidden → labels",
               fontsize=8.5, color=GREY)  # fmt: skip
     return figure
@@ -455,7 +457,7 @@ def aplc() -> Figure:
     """The text on its way through the encoder to a hidden state, and who is scored from how many of its numbers."""
     figure, axes = canvas(10, 4.2, 20, 8.4)
     for x, width, words, fill, edge in (
-        (0.3, 3.0, "pieces of words,\n<sep> <cls>", PALE, LINE),
+        (0.3, 3.0, "subword tokens,\n<sep> <cls>", PALE, LINE),
         (4.3, 2.3, "lower layers,\nmay be frozen", PALE, INK),
         (6.6, 2.3, "upper layers,\nfine-tuned", LIGHT_BLUE, BLUE),
         (10.4, 2.1, "hidden layer,\ntanh", LIGHT_BLUE, BLUE),
@@ -473,9 +475,9 @@ def aplc() -> Figure:
     for y, height, words, numbers, who, fill, edge in clusters:
         arrow(axes, (12.5, 4.2), (13.4, y + height / 2))
         box(axes, 13.4, y, 3.4, height, words, fill=fill, edge=edge, size=8.5)
-        axes.text(17.0, y + height / 2 + 0.22, f"from {numbers} numbers", va="center", fontsize=8.5)
+        axes.text(17.0, y + height / 2 + 0.22, f"from {numbers} dimensions", va="center", fontsize=8.5)
         axes.text(17.0, y + height / 2 - 0.25, who, va="center", fontsize=8, color=GREY)
-    axes.text(0.3, 0.35, "chance of a label: in the head its own; in a tail that of the tail's root times its own",
+    axes.text(0.3, 0.35, "probability of a label: in the head its own; in a tail that of the tail's root times its own",
               fontsize=8.5, color=GREY)  # fmt: skip
     return figure
 
@@ -485,8 +487,8 @@ def aplc_cost() -> Figure:
     width, decay = 768, 2.0
     figure = Figure((10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    looks = {3_956: GREY, 131_073: ORANGE, 670_091: BLUE}
-    for labels, colour in looks.items():
+    attention_weights = {3_956: GREY, 131_073: ORANGE, 670_091: BLUE}
+    for labels, colour in attention_weights.items():
         often = zipf_frequencies(labels)
         heads = np.unique(np.geomspace(max(2, labels // 1000), labels - 1, 80).astype(int))
         costs = [relative_cost([int(head), labels - int(head)], often, width, decay) for head in heads]

@@ -49,11 +49,11 @@ def measure(name: str, train: Corpus, test: Corpus) -> None:
 def validate(name: str, train: Corpus) -> None:
     found: dict[float, list[list[float]]] = {smoothing: [] for smoothing in (*GRID, COMMON)}
     for seed in range(SPLITS):
-        others, judged = train.split(0.1, seed=100 + seed)
+        others, valid = train.split(0.1, seed=100 + seed)
         rest, valid = others.split(0.1, seed=seed)
         model = make(name).fit(rest).calibrate(valid)
         for smoothing, rows in found.items():
-            rows.append(values_of(model.tune(valid, smoothing), judged, SHOWN))
+            rows.append(values_of(model.tune(valid, smoothing), valid, SHOWN))
     for smoothing, rows in found.items():
         print(line(f"smoothing {smoothing:g}", SHOWN, np.mean(rows, axis=0).tolist()))
 

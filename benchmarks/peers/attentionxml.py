@@ -45,15 +45,20 @@ def our_settings(job: dict[str, Any], vectors: Path) -> dict[str, Any]:
         "levels": 1,
         "arity": 2,
         "max_leaf": job["max_leaf"],
-        "candidates": job["candidates"],
+        "beam_width": job["candidates"],
         "hidden": job["hidden"],
         "layers": job["layers"],
         "own_outputs": False,  # as LibMultiLabel, and the paper
         "shortcut": False,
-        "match": False,
+        "logsumexp_score": False,
         "words": {"vectors": str(vectors), "max_tokens": job["max_tokens"]},
         # So few epochs are too few to average weights over.
-        "training": {"epochs": job["epochs"], "batch": job["batch"], "valid_documents": 0, "average_from": None},
+        "training": {
+            "epochs": job["epochs"],
+            "batch_size": job["batch"],
+            "valid_documents": 0,
+            "swa_start_epoch": None,
+        },
     }
 
 

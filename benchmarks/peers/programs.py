@@ -1,9 +1,9 @@
-"""Our models beside other programs, on the same corpora and machine: the tables of README and docs/results.md.
+"""Our models beside other programs, on the same corpora and machine: the tables of README and docs/results/index.md.
 
     python -m benchmarks.peers.programs [--data DIR] [--corpus debtags,cooking] [--tools dismec,pecos,auto] [--again]
 
-Writes docs/side-by-side.json, of which `tools/make_docs.py` makes the tables. What stands there already is not measured
-again unless --again asks for it, so that a long run can be stopped and started anew.
+Writes docs/results/side-by-side.json, of which `tools/make_docs.py` makes the tables. What stands there already is not
+measured again unless --again asks for it, so that a long run can be stopped and started anew.
 
 * linear methods, ours and others': the same tf-idf features for all (see `linear.py`)
 * fastText: the C++ program, with the words that ours finds (see `fasttext.py`)
@@ -47,7 +47,7 @@ TITLES = {
 CORPORA = ["tibkat", "debtags", "cooking", "delicious", "bibtex"]
 BUDGETS = {"tibkat": "45m"}  # of `auto`; the others have
 BUDGET = "5m"
-RESULTS = Path(__file__).parents[2] / "docs" / "side-by-side.json"
+RESULTS = Path(__file__).parents[2] / "docs" / "results" / "side-by-side.json"
 
 
 def measured(tool: str, name: str, options: argparse.Namespace) -> Row:

@@ -31,11 +31,11 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
     """(median milliseconds a step, mean with averaging and evaluation, peak GiB)."""
     import torch
 
-    from xmtc.models.attentionxml.network import TextNetwork
+    from xmtc.models.attentionxml.network import AttentionXmlNetwork
     from xmtc.nn.datasets import Documents
     from xmtc.nn.level import Beam, LevelLearner
     from xmtc.nn.settings import TrainingSettings
-    from xmtc.nn.trainer import Task, _fit
+    from xmtc.nn.trainer import Trainer, _fit
     from xmtc.text.token_store import TokenStore
 
     rng = np.random.default_rng(0)
@@ -47,12 +47,12 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
     ends = np.minimum(np.arange(nodes + 1) * LEAF, labels)
     level = make_csr(np.ones(labels, np.float32), np.arange(labels), ends, (nodes, labels))
     followed = rng.integers(0, nodes, (total, parents)).astype(np.int32)
-    right = np.minimum(
+    relevant = np.minimum(
         followed[:, :LABELS_A_DOCUMENT] * LEAF + rng.integers(0, LEAF, (total, LABELS_A_DOCUMENT)), labels - 1
     )
     targets = make_csr(
-        np.ones(right.size, np.float32),
-        np.sort(right, 1).ravel(),
+        np.ones(relevant.size, np.float32),
+        np.sort(relevant, 1).ravel(),
         np.arange(total + 1) * LABELS_A_DOCUMENT,
         (total, labels),
     )
@@ -61,14 +61,14 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
         beam = Beam(followed[rows], np.zeros((len(rows), parents), np.float32))
         parts.append((Documents(tokens.take(rows), targets[rows]), beam))
     table = rng.normal(0, 0.4, (WORDS, DIMENSIONS)).astype(np.float32)
-    network = TextNetwork.made(
+    network = AttentionXmlNetwork.made(
         table, labels, hidden=hidden, layers=[hidden], word_dropout=0.2, dropout=0.5, frozen=False,
         own_outputs=False, bottleneck=None, seed=0,
     )  # fmt: skip
     learner = LevelLearner(network, level, False, *parts[0], *parts[1])
-    task = Task(
+    task = Trainer(
         learner,
-        TrainingSettings(epochs=1, batch=BATCH, average_from=0, evaluate_every=100),
+        TrainingSettings(epochs=1, batch_size=BATCH, swa_start_epoch=0, evaluate_every=100),
         0,
         Checkpoints(None, {}),
         f"{labels:,}",
@@ -78,14 +78,14 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
             part.fill_(1e-12)
     del table
     times: list[float] = []
-    step = Task.training_step
+    step = Trainer.training_step
 
-    def timed(self: Task, batch: np.ndarray, index: int) -> None:
+    def timed(self: Trainer, batch: np.ndarray, index: int) -> None:
         start = time.perf_counter()
         step(self, batch, index)
         times.append(time.perf_counter() - start)
 
-    Task.training_step = timed  # type: ignore[method-assign]
+    Trainer.training_step = timed  # type: ignore[method-assign]
     _fit(task)
     assert task.best is not None
     assert torch.isfinite(task.best["head.rows.weight"][:1000]).all()

@@ -42,10 +42,11 @@ from xmtc.models.aplc_xlnet.costs import (
     parameter_count,
 )
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
-from xmtc.models.aplc_xlnet.network import ClusterNetwork, best_labels, labels_of
+from xmtc.models.aplc_xlnet.model import AplcConfig
+from xmtc.models.aplc_xlnet.network import AplcNetwork, best_labels, labels_of
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.encoders.pretrained import encoder_size, load_pretrained
-from xmtc.nn.parallel import cores_at_work
+from xmtc.nn.parallel import torch_threads
 from xmtc.nn.settings import EncoderSettings
 
 BATCH, LABELS_A_DOCUMENT, DECAY, TOP, RATE = 32, 5, 2, 5, 0.1
@@ -136,14 +137,14 @@ def time_prediction(options: argparse.Namespace) -> float:
     pretrained = load_pretrained(options.encoder)
     encoder = Encoder.of(pretrained, settings)
     clusters = FrequencyClusters.by_proportions(train.label_counts[train.label_counts > 0], [0.5, 0.5])
-    network = ClusterNetwork.made(encoder, clusters, hidden=None, decay=DECAY, dropout=0.0, seed=0).eval()
+    network = AplcNetwork(encoder, clusters, AplcConfig(decay=DECAY, dropout=0.0)).eval()
 
     def read() -> None:
-        with cores_at_work() as cores:
+        with torch_threads() as cores:
             encoder.vectors(EncoderTexts(pretrained.tokenizer.encode(texts, options.tokens)), cores)
 
     def predict() -> None:  # all that the model does
-        with cores_at_work() as cores:
+        with torch_threads() as cores:
             best_labels(network, EncoderTexts(pretrained.tokenizer.encode(texts, options.tokens)), TOP, cores)
 
     predict()  # compiles
@@ -170,7 +171,7 @@ def time_output(options: argparse.Namespace, clusters: FrequencyClusters, whose:
         layer.root.weight.copy_(SURE * torch.eye(clusters.tails, width))
 
     def score() -> None:
-        with cores_at_work() as cores:
+        with torch_threads() as cores:
             labels_of(layer, hidden, TOP, cores)
 
     print(f"{whose}: {', '.join(f'{size:,}' for size in clusters.sizes)} labels, width {width}", flush=True)

@@ -35,7 +35,7 @@ FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8")
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "attentionxml-tree": (
         "attentionxml",
-        {"tree": "tree", "levels": 1, "arity": 2, "max_leaf": 2, "candidates": 2, "trees": 2},
+        {"tree": "tree", "levels": 1, "arity": 2, "max_leaf": 2, "beam_width": 2, "trees": 2},
     ),
     "treaderxml-votes": (
         "treaderxml",

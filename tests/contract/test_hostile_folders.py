@@ -194,9 +194,9 @@ def test_labels_of_another_model(saved: Path, tmp_path: Path, name: str) -> None
 
 WRONG: dict[str, list[dict[str, Array]]] = {
     "calibration": [
-        {"at": np.array([0.5, 0.4]), "chance": np.array([0.1, 0.2])},
-        {"at": np.array([0.4, 0.5]), "chance": np.array([0.2, 0.1])},
-        {"at": np.array([0.4, np.nan]), "chance": np.array([0.1, 0.2])},
+        {"at": np.array([0.5, 0.4]), "probability": np.array([0.1, 0.2])},
+        {"at": np.array([0.4, 0.5]), "probability": np.array([0.2, 0.1])},
+        {"at": np.array([0.4, np.nan]), "probability": np.array([0.1, 0.2])},
         {"slope": np.array([-1.0]), "offset": np.array([0.0]), "of_probabilities": np.ones(1, np.uint8)},
         {"slope": np.array([1.0]), "offset": np.array([np.nan]), "of_probabilities": np.ones(1, np.uint8)},
         {},

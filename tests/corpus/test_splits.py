@@ -32,9 +32,9 @@ def corpus_of(label_ids: list[list[int]], groups: list[str] | None = None) -> Co
 def long_tail() -> Corpus:
     """2,000 documents whose 500 labels have a Zipf-like frequency, as they have in life."""
     rng = np.random.default_rng(5)
-    chances = 1 / np.arange(1, 501)
+    probabilities = 1 / np.arange(1, 501)
     sizes = rng.integers(1, 6, 2000)
-    indices = rng.choice(500, sizes.sum(), p=chances / chances.sum())
+    indices = rng.choice(500, sizes.sum(), p=probabilities / probabilities.sum())
     targets = label_matrix(indices, np.concatenate([[0], np.cumsum(sizes)]), 500)
     group = Strings.of(str(number) for number in rng.integers(0, 300, 2000))
     return Corpus(targets, LabelSet.of(map(str, range(500))), fields={"group": group})

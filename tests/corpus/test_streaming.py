@@ -11,7 +11,7 @@ import pytest
 CHILD = """
 import resource, sys
 from xmtc.corpus.io import read
-import xmtc.corpus.{format}
+import xmtc.corpus.formats.{format}
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

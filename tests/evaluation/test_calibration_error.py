@@ -15,10 +15,10 @@ from xmtc.predictions import Predictions, ScoreKind
 
 def test_scores_that_are_right_have_next_to_no_error_and_others_have() -> None:
     rng = np.random.default_rng(0)
-    chance = rng.random(100_000) ** 3
-    right = rng.random(len(chance)) < chance
-    assert Reliability.of(chance, right).error < 0.005
-    assert Reliability.of(chance / 2, right).error == pytest.approx(chance.mean() / 2, abs=0.005)
+    probability = rng.random(100_000) ** 3
+    right = rng.random(len(probability)) < probability
+    assert Reliability.of(probability, right).error < 0.005
+    assert Reliability.of(probability / 2, right).error == pytest.approx(probability.mean() / 2, abs=0.005)
 
 
 def test_groups_are_of_equal_size() -> None:

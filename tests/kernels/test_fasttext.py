@@ -55,15 +55,15 @@ def one_after_the_other(given: Arrays, picked: Any, softmax: bool, rate: float, 
         scores = weights @ mean
         target = np.zeros(len(weights))
         if softmax:
-            chances = np.exp(scores - scores.max())
-            chances /= chances.sum()
+            probabilities = np.exp(scores - scores.max())
+            probabilities /= probabilities.sum()
             target[picked[at]] = 1
         else:
-            chances = sigmoid(scores + BASE)
+            probabilities = sigmoid(scores + BASE)
             for label in given["indices"][given["indptr"][text] : given["indptr"][text + 1]]:
                 target[label] += 1
         step = rate - decay * at
-        slopes = target - chances
+        slopes = target - probabilities
         change = slopes @ weights
         weights += bounded(step, mean) * np.outer(slopes, mean)
         for row in rows:

@@ -24,7 +24,7 @@ class Plain:
     def __init__(self, rng: np.random.Generator) -> None:
         self.weights = rng.integers(-UNIT, UNIT + 1, (4 * HIDDEN, HIDDEN)).astype(np.int8)
         self.scales = rng.uniform(0, 1e-4, (3, 4 * HIDDEN)).astype(np.float32)
-        self.entered = rng.integers(-9000, 9000, (WORDS, 4 * HIDDEN)).astype(np.int32)
+        self.input_projection = rng.integers(-9000, 9000, (WORDS, 4 * HIDDEN)).astype(np.int32)
         self.units = rng.uniform(0, 1, WORDS).astype(np.float32)
         self.cells = rng.normal(size=HIDDEN).astype(np.float32)
         self.first = rng.integers(-9000, 9000, 4 * HIDDEN).astype(np.int32)
@@ -33,7 +33,11 @@ class Plain:
         """(tokens, hidden)."""
         cells, sums, found = self.cells.astype(np.float64), self.first.astype(np.float64), []
         for word in words:
-            values = sums * self.scales[0] + self.entered[word] * (self.units[word] * self.scales[1]) + self.scales[2]
+            values = (
+                sums * self.scales[0]
+                + self.input_projection[word] * (self.units[word] * self.scales[1])
+                + self.scales[2]
+            )
             enter, keep, fresh, show = values.reshape(4, HIDDEN)
             # `scales` of all gates but "fresh" are halved by the caller.
             cells = sigmoid(2 * keep) * cells + sigmoid(2 * enter) * np.tanh(fresh)
@@ -61,8 +65,8 @@ def test_a_document(seed: int, read: list[int]) -> None:
     places = np.arange(len(words))[::-1].copy()
     states, rounded = np.zeros((TOKENS, HIDDEN + 2), np.float32), np.zeros(HIDDEN, np.int8)
     lstm_document(
-        plain.first.copy(), plain.scales, plain.entered, plain.units, words, places, 1, plain.cells.copy(), rounded,
-        states, plain.weights,
+        plain.first.copy(), plain.scales, plain.input_projection, plain.units, words, places, 1, plain.cells.copy(),
+        rounded, states, plain.weights,
     )  # fmt: skip
     # A state halfway between two whole numbers may be rounded the other way, which changes later ones a little.
     np.testing.assert_allclose(states[places, 1:-1], plain.states(words), atol=2e-3)
@@ -82,13 +86,22 @@ def test_several_documents_are_read_as_one_alone(seed: int, documents: int) -> N
         if step:
             sums[:] = rounded.astype(np.int32) @ plain.weights.T.astype(np.int32)
         lstm_step(
-            sums, plain.scales, plain.entered, plain.units, words[step].copy(), places, 0, cells, rounded, together
+            sums,
+            plain.scales,
+            plain.input_projection,
+            plain.units,
+            words[step].copy(),
+            places,
+            0,
+            cells,
+            rounded,
+            together,
         )
     for row in range(documents):
         alone = np.zeros((TOKENS, HIDDEN), np.float32)
         lstm_document(
-            plain.first.copy(), plain.scales, plain.entered, plain.units, words[:, row].copy(), np.arange(TOKENS), 0,
-            plain.cells.copy(), np.zeros(HIDDEN, np.int8), alone, plain.weights,
+            plain.first.copy(), plain.scales, plain.input_projection, plain.units, words[:, row].copy(),
+            np.arange(TOKENS), 0, plain.cells.copy(), np.zeros(HIDDEN, np.int8), alone, plain.weights,
         )  # fmt: skip
         np.testing.assert_array_equal(together[row], alone)
 

@@ -16,7 +16,7 @@ from xmtc.models.registry import make
 def test_the_papers_settings() -> None:
     config = Bonsai().config
     assert (config.balanced, config.arity, config.levels, config.max_leaf) == (False, 100, 2, 100)
-    assert (config.trees, config.beam, config.discount, config.label_vectors) == (3, 10, 0.98, "documents")
+    assert (config.trees, config.beam_width, config.discount, config.label_vectors) == (3, 10, 0.98, "documents")
     parabel = Parabel().config
     assert (config.loss, config.cost, config.rounds) == (parabel.loss, parabel.cost, parabel.rounds)
 
@@ -43,7 +43,7 @@ def test_label_vectors(kind: str) -> None:
 def test_parents_count_less() -> None:
     """A discount on what is above makes every chance of a label that is below 1 larger."""
     corpus = small_corpus()
-    tree: dict[str, Any] = {"arity": 2, "max_leaf": 1, "beam": 100, "trees": 1}
+    tree: dict[str, Any] = {"arity": 2, "max_leaf": 1, "beam_width": 100, "trees": 1}
     plain, discounted = (Bonsai(**tree, discount=share).fit(corpus).predict(corpus, k=1) for share in (1.0, 0.5))
     assert (discounted.scores >= plain.scores - 1e-6).all()
     assert discounted.scores.sum() > plain.scores.sum()

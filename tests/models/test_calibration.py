@@ -30,25 +30,25 @@ def drawn(size: int, kind: ScoreKind, seed: int = 0) -> tuple[Pairs, NDArray[np.
     rng = np.random.default_rng(seed)
     scores = rng.beta(1, 4, size) if kind is ScoreKind.PROBABILITY else rng.normal(3, 10, size)
     t = np.log(scores / (1 - scores)) if kind is ScoreKind.PROBABILITY else scores / 10
-    chance = 1 / (1 + np.exp(-(1.5 * t + 1)))
-    return pairs_of(scores, rng.random(size) < chance), chance
+    probability = 1 / (1 + np.exp(-(1.5 * t + 1)))
+    return pairs_of(scores, rng.random(size) < probability), probability
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", METHODS)
 def test_finds_the_chances_that_made_the_data(method: Method, kind: ScoreKind) -> None:
     calibration = Calibration.fit(drawn(40_000, kind)[0], method, kind)
-    fresh, chance = drawn(10_000, kind, seed=1)
-    off = np.abs(calibration.chances(fresh.score.astype(np.float64)) - chance)
+    fresh, probability = drawn(10_000, kind, seed=1)
+    off = np.abs(calibration.probabilities(fresh.score.astype(np.float64)) - probability)
     assert off.mean() < 0.01
     assert off.max() < 0.12
 
 
 def test_platt_is_where_the_likelihood_is_greatest() -> None:
     pairs, _ = drawn(300, ScoreKind.RANKING)
-    found = Platt.fit_sigmoid(pairs.score, pairs.right, of_probabilities=False)
-    hits = pairs.right.sum()
-    target = np.where(pairs.right, (hits + 1) / (hits + 2), 1 / (len(pairs.right) - hits + 2))
+    found = Platt.fit_sigmoid(pairs.score, pairs.relevant, of_probabilities=False)
+    hits = pairs.relevant.sum()
+    target = np.where(pairs.relevant, (hits + 1) / (hits + 2), 1 / (len(pairs.relevant) - hits + 2))
 
     def loss(slope: float, offset: float) -> float:
         z = slope * pairs.score.astype(float) + offset
@@ -72,9 +72,9 @@ def test_isotonic_is_what_scikit_learn_finds() -> None:
     x, y = np.r_[scores, scores.min(), scores.max()], np.r_[right, True, False]
     steps = IsotonicRegression().fit(x, y).predict(x)
     levels = np.unique(steps.round(9))
-    np.testing.assert_allclose(curve.chance, levels, atol=1e-8)
+    np.testing.assert_allclose(curve.probability, levels, atol=1e-8)
     np.testing.assert_allclose(curve.at, [x[np.isclose(steps, level)].mean() for level in levels], atol=1e-8)
-    np.testing.assert_allclose(curve.chances(curve.at), curve.chance)
+    np.testing.assert_allclose(curve.probabilities(curve.at), curve.probability)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,9 +82,9 @@ def test_isotonic_is_what_scikit_learn_finds() -> None:
 def test_scores_that_say_nothing_or_the_opposite_are_not_turned_round(method: Method, kind: ScoreKind) -> None:
     scores = np.linspace(0.1, 0.9, 100)
     calibration = Calibration.fit(pairs_of(scores, scores < 0.3), method, kind)
-    chances = calibration.chances(np.array([0.1, 0.5, 0.9]))
-    np.testing.assert_allclose(chances, 0.25, atol=0.05)
-    assert (np.diff(chances) >= 0).all()
+    probabilities = calibration.probabilities(np.array([0.1, 0.5, 0.9]))
+    np.testing.assert_allclose(probabilities, 0.25, atol=0.05)
+    assert (np.diff(probabilities) >= 0).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,8 +92,8 @@ def test_scores_that_say_nothing_or_the_opposite_are_not_turned_round(method: Me
 @pytest.mark.parametrize("scores", [[0.5], [0.5, 0.5, 0.5], [0.0, 0.5, 1.0]])
 def test_all_right_is_sure_but_not_quite(method: Method, kind: ScoreKind, scores: list[float]) -> None:
     pairs = pairs_of(np.array(scores), np.ones(len(scores), bool))
-    chances = Calibration.fit(pairs, method, kind).chances(np.array(scores))
-    assert ((chances >= 0.6) & (chances < 1)).all()
+    probabilities = Calibration.fit(pairs, method, kind).probabilities(np.array(scores))
+    assert ((probabilities >= 0.6) & (probabilities < 1)).all()
 
 
 lists = st.integers(1, 12).flatmap(
@@ -125,7 +125,7 @@ def test_the_order_within_a_document_never_changes(
     assert ((after.scores > 0) & (after.scores < 1)).all()
     # Also where float32 could not tell the chances apart: lower stays lower, equal stays equal.
     np.testing.assert_array_equal(np.sign(np.diff(after.scores, axis=1)), np.sign(np.diff(top.scores, axis=1)))
-    exact = np.clip(calibration.chances(top.scores.astype(np.float64)), 1e-6, 1)
+    exact = np.clip(calibration.probabilities(top.scores.astype(np.float64)), 1e-6, 1)
     np.testing.assert_allclose(after.scores, exact, rtol=1e-5)
     # Neither the rest of the batch nor the rest of the list has a say.
     np.testing.assert_array_equal(calibration.apply(top[:1]).top(2).scores, calibration.apply(top.top(2))[:1].scores)
@@ -136,7 +136,9 @@ def test_better_than_all_validation_scores_is_still_told_apart() -> None:
         calibration = Calibration.fit(drawn(500, ScoreKind.RANKING)[0], method, ScoreKind.RANKING)
         top = calibration.apply(top_of(np.array([[1000, 999, 60, 50, -50, -1000]], np.float32)))
         assert (np.diff(top.scores[0]) < 0).all()
-    beyond = Isotonic(np.array([0.2, 0.6]), np.array([0.1, 0.5])).chances(np.array([-3.0, -2.0, 0.2, 0.6, 2.0, 3.0]))
+    beyond = Isotonic(np.array([0.2, 0.6]), np.array([0.1, 0.5])).probabilities(
+        np.array([-3.0, -2.0, 0.2, 0.6, 2.0, 3.0])
+    )
     assert (np.diff(beyond) > 0).all()
 
 
@@ -158,10 +160,10 @@ def test_arrays_make_the_same_map(method: Method, kind: ScoreKind) -> None:
     calibration = Calibration.fit(pairs, method, kind)
     again = Calibration.from_arrays(calibration.to_arrays())
     x = np.linspace(-1, 2, 50)
-    np.testing.assert_array_equal(again.chances(x), calibration.chances(x))
+    np.testing.assert_array_equal(again.probabilities(x), calibration.probabilities(x))
 
 
-CURVE = {"at": np.array([0.1, 0.5]), "chance": np.array([0.2, 0.6])}
+CURVE = {"at": np.array([0.1, 0.5]), "probability": np.array([0.2, 0.6])}
 SIGMOID = {"slope": np.array([1.0]), "offset": np.array([0.0]), "of_probabilities": np.array([1], np.uint8)}
 
 
@@ -172,9 +174,9 @@ SIGMOID = {"slope": np.array([1.0]), "offset": np.array([0.0]), "of_probabilitie
         {**CURVE, "at": np.array([0.1, np.nan])}, {**CURVE, "at": np.array([0.1, np.inf])},
         {**CURVE, "at": np.array([0.1, 1e300])}, {**CURVE, "at": np.array([0.1])},
         {**CURVE, "at": np.array([[0.1, 0.5]])}, {**CURVE, "at": np.array([1, 2])},
-        {**CURVE, "chance": np.array([0.6, 0.2])}, {**CURVE, "chance": np.array([0.2, 1.0])},
-        {**CURVE, "chance": np.array([0.0, 0.6])}, {**CURVE, "chance": np.array([0.2, np.nan])},
-        {**CURVE, "chance": np.array([0.2, 0.6], np.float32)}, {"at": np.zeros(0), "chance": np.zeros(0)},
+        {**CURVE, "probability": np.array([0.6, 0.2])}, {**CURVE, "probability": np.array([0.2, 1.0])},
+        {**CURVE, "probability": np.array([0.0, 0.6])}, {**CURVE, "probability": np.array([0.2, np.nan])},
+        {**CURVE, "probability": np.array([0.2, 0.6], np.float32)}, {"at": np.zeros(0), "probability": np.zeros(0)},
         {**SIGMOID, "slope": np.array([-1.0])}, {**SIGMOID, "slope": np.array([np.inf])},
         {**SIGMOID, "slope": np.array([np.nan])}, {**SIGMOID, "offset": np.array([np.nan])},
         {**SIGMOID, "offset": np.zeros(2)}, {**SIGMOID, "of_probabilities": np.array([7], np.uint8)},
@@ -194,8 +196,8 @@ def test_extreme_numbers_make_no_warning() -> None:
         Isotonic(np.array([0.0, 1e-300]), np.array([0.5, 0.6])),
         Isotonic(np.array([-largest, largest]), np.array([0.5, 0.6])),
     ):
-        chances = calibration.chances(x)
-        assert ((chances >= 0) & (chances <= 1)).all()
+        probabilities = calibration.probabilities(x)
+        assert ((probabilities >= 0) & (probabilities <= 1)).all()
 
 
 CORPUS = Corpus.of(

@@ -35,7 +35,7 @@ def kind(request: pytest.FixtureRequest) -> type[Parabel]:
     return found
 
 
-def right(model: Parabel, corpus: Corpus) -> float:
+def relevant(model: Parabel, corpus: Corpus) -> float:
     top = model.predict(corpus, k=1).ids[:, 0]
     labelled = np.flatnonzero(np.diff(corpus.targets.indptr)).tolist()
     return float(np.mean([top[row] in corpus.labels_of(row) for row in labelled]))
@@ -46,7 +46,7 @@ def test_deep_trees_learn(kind: type[Parabel], loss: str) -> None:
     corpus = small_corpus()
     model = kind(**DEEP[kind], loss=loss).fit(corpus)
     assert min(tree.tree.depth for tree in model.trees_) >= 3
-    assert right(model, corpus) > 0.9
+    assert relevant(model, corpus) > 0.9
     scores = model.predict(corpus, k=5).scores
     assert 0 <= scores.min() <= scores.max() <= 1
 
@@ -63,7 +63,7 @@ def test_large_and_small_batches_agree(kind: type[Parabel]) -> None:
 
 def test_wide_beam_scores_every_label(kind: type[Parabel]) -> None:
     corpus = small_corpus()
-    model = kind(**DEEP[kind], beam=100).fit(corpus)
+    model = kind(**DEEP[kind], beam_width=100).fit(corpus)
     assert (model.predict(corpus, k=100).ids >= 0).all()
 
 
@@ -85,7 +85,7 @@ def test_features_instead_of_texts(kind: type[Parabel], tmp_path: Path) -> None:
     noise = np.random.default_rng(0).random(corpus.targets.shape).astype(np.float32)
     given = replace(corpus, texts=None, features=csr_array(noise + 3 * corpus.targets.toarray()))
     model = kind(**DEEP[kind]).fit(given)
-    assert right(model, given) > 0.8
+    assert relevant(model, given) > 0.8
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict(given).ids, model.predict(given).ids)
     with pytest.raises(XmtcError, match="trained on features"):
@@ -99,7 +99,7 @@ def test_labels_without_documents(kind: type[Parabel]) -> None:
     corpus = small_corpus()
     wider = corpus.with_labels(corpus.labels.extend(f"never used {i}" for i in range(20)))
     model = kind(**DEEP[kind]).fit(wider)
-    assert right(model, wider) > 0.9
+    assert relevant(model, wider) > 0.9
     top = model.predict(wider, k=3)
     assert (top.ids[:, 0] < len(corpus.labels)).all()
     never = model.explain("ship sail", "never used 3")
@@ -146,7 +146,7 @@ def test_explains_by_words(kind: type[Parabel]) -> None:
 
 def test_explains_what_the_beam_did_not_reach() -> None:
     corpus = small_corpus()
-    model = Parabel(max_leaf=1, beam=1, trees=2).fit(corpus)
+    model = Parabel(max_leaf=1, beam_width=1, trees=2).fit(corpus)
     (top,) = model.predict(["ship sail wave anchor"], k=5).names()
     assert 1 <= len(top) <= 2, "one path for each tree"
     assert "kitchen" not in dict(top)
@@ -214,7 +214,7 @@ def test_vocabulary_of_another_model(kind: type[Parabel], tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("settings", "named"),
     [({"trees": 0}, "trees=0"), ({"arity": 1}, "arity=1"), ({"loss": "hinge"}, "loss='hinge'"),
-     ({"cost": -1}, "cost=-1"), ({"discount": 1.1}, r"discount=1\.1"), ({"beam": 0}, "beam=0"),
+     ({"cost": -1}, "cost=-1"), ({"discount": 1.1}, r"discount=1\.1"), ({"beam_width": 0}, "beam_width=0"),
      ({"label_vectors": "x"}, "label_vectors='x'")],
 )  # fmt: skip
 def test_settings_that_cannot_be(kind: type[Parabel], settings: dict[str, Any], named: str) -> None:
@@ -271,7 +271,7 @@ def test_documents_that_the_search_leads_astray_are_negatives_too(monkeypatch: p
             return train_node(*arguments)
 
         monkeypatch.setattr(svm, "train_node", counting)
-        model = Parabel(trees=1, max_leaf=2, beam=3, negatives=negatives).fit(corpus)
+        model = Parabel(trees=1, max_leaf=2, beam_width=3, negatives=negatives).fit(corpus)
         sizes[negatives] = seen
         assert model.predict(["ship sail wave"], k=1).names()[0][0][0] == "sea"
     assert sizes["teacher"][0] == sizes["matcher"][0], "the root sees all labelled documents either way"

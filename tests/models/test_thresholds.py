@@ -26,15 +26,15 @@ rows = st.lists(
 
 def pairs_of(listed: list[tuple[int, float, bool]], missed: list[int]) -> Pairs:
     """Listed labels, and for each label how many documents carry it without its being listed."""
-    label, score, right = (np.array(column) for column in zip(*listed, strict=True))
-    carriers = np.bincount(label[right], minlength=LABELS) + np.array(missed)
-    return Pairs(label.astype(np.int32), score.astype(np.float32), right, carriers, int(carriers.sum()))
+    label, score, relevant = (np.array(column) for column in zip(*listed, strict=True))
+    carriers = np.bincount(label[relevant], minlength=LABELS) + np.array(missed)
+    return Pairs(label.astype(np.int32), score.astype(np.float32), relevant, carriers, int(carriers.sum()))
 
 
 def reaching(pairs: Pairs, threshold: float, label: int | None = None) -> tuple[int, int]:
     """(right ones, all) of the pairs, of one label or of all, that reach a threshold."""
     found = [
-        bool(r) for at, s, r in zip(pairs.label, pairs.score, pairs.right, strict=True)
+        bool(r) for at, s, r in zip(pairs.label, pairs.score, pairs.relevant, strict=True)
         if (label is None or at == label) and s >= np.float32(threshold)
     ]  # fmt: skip
     return sum(found), len(found)

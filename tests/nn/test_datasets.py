@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.nn.datasets import FEWEST, prepared, validation_rows
+from xmtc.nn.datasets import FEWEST, prepare_word_datasets, validation_rows
 from xmtc.nn.settings import TrainingSettings
 from xmtc.text.embedding_table import WordSettings
 
@@ -52,7 +52,7 @@ def corpus_of(numbers: range) -> Corpus:
 
 def test_words_and_labels_of_held_out_documents_are_theirs() -> None:
     corpus = corpus_of(range(300))
-    tokenizer, table, train, check = prepared(corpus, None, WORDS, TRAINING, seed=0)
+    tokenizer, table, train, check = prepare_word_datasets(corpus, None, WORDS, TRAINING, seed=0)
     assert table.shape == (len(tokenizer), 2)
     texts = []
     for documents in (train, check):
@@ -67,7 +67,7 @@ def test_words_and_labels_of_held_out_documents_are_theirs() -> None:
 def test_given_documents_are_read_with_the_words_of_the_training_documents() -> None:
     corpus = corpus_of(range(300))
     valid = corpus_of(range(295, 310)).with_labels(corpus.labels)
-    tokenizer, _, train, check = prepared(corpus, valid, WORDS, TRAINING, seed=0)
+    tokenizer, _, train, check = prepare_word_datasets(corpus, valid, WORDS, TRAINING, seed=0)
     assert len(train.tokens) == 300
     read = [[tokenizer.words[word] for word in words] for words in check.tokens]
     assert read == [["common", f"word{i}" if i < 300 else "<unk>"] for i in range(295, 310)]
@@ -78,5 +78,5 @@ def test_labels_that_only_given_documents_have_are_left_out() -> None:
     corpus = corpus_of(range(3))  # has the labels 0 to 2
     valid = corpus_of(range(2, 5)).with_labels(corpus.labels)
     assert valid.targets.shape[1] == 5
-    *_, check = prepared(corpus, valid, WORDS, TRAINING, seed=0)
+    *_, check = prepare_word_datasets(corpus, valid, WORDS, TRAINING, seed=0)
     assert check.targets.toarray().tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]

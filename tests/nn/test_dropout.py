@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from xmtc.nn.dropout import OwnChance, chance, dropped
+from xmtc.nn.dropout import RngDropoutMode, dropout, dropout_rng
 
 
 def with_chance(layer: nn.Module, values: Tensor, seed: int) -> Tensor:
-    with OwnChance(chance(seed)):
+    with RngDropoutMode(dropout_rng(seed)):
         result: Tensor = layer(values)
     return result
 
@@ -21,7 +21,7 @@ def with_chance(layer: nn.Module, values: Tensor, seed: int) -> Tensor:
 def test_dropout_is_that_of_the_draws() -> None:
     values = torch.randn(50, 40)
     found = with_chance(nn.Dropout(0.3), values, 5)
-    assert torch.equal(found, dropped(values, 0.3, chance(5)))
+    assert torch.equal(found, dropout(values, 0.3, dropout_rng(5)))
     assert float((found == 0).float().mean()) == pytest.approx(0.3, abs=0.05)
 
 
@@ -61,21 +61,21 @@ def test_attention_with_dropout(mask: Tensor | None, scale: float | None) -> Non
     query, key, value = torch.randn(3, 2, 5, 4, 8)  # (documents, heads, tokens, width) each
     # Hardly anything is dropped: then it must be what torch computes without.
     plain = functional.scaled_dot_product_attention(query, key, value, mask, scale=scale)
-    with OwnChance(chance(0)):
+    with RngDropoutMode(dropout_rng(0)):
         found = functional.scaled_dot_product_attention(query, key, value, mask, dropout_p=1e-9, scale=scale)
     torch.testing.assert_close(found, plain)
 
 
 def test_what_attention_drops_are_weights() -> None:
     query, value = torch.zeros(1, 1, 200, 4), torch.ones(1, 1, 200, 4)
-    with OwnChance(chance(0)):
+    with RngDropoutMode(dropout_rng(0)):
         found = functional.scaled_dot_product_attention(query, query, value, dropout_p=0.5)
-    expected = dropped(torch.full((1, 1, 200, 200), 1 / 200), 0.5, chance(0)).sum(-1)
+    expected = dropout(torch.full((1, 1, 200, 200), 1 / 200), 0.5, dropout_rng(0)).sum(-1)
     torch.testing.assert_close(found[..., 0], expected)
     assert float(found.std()) > 0.01
 
 
 def test_a_decoders_attention_is_refused() -> None:
     values = torch.ones(1, 1, 3, 4)
-    with OwnChance(chance(0)), pytest.raises(NotImplementedError):
+    with RngDropoutMode(dropout_rng(0)), pytest.raises(NotImplementedError):
         functional.scaled_dot_product_attention(values, values, values, dropout_p=0.5, is_causal=True)

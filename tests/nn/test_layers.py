@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from xmtc.nn.dropout import chance, dropped
+from xmtc.nn.dropout import dropout, dropout_rng
 from xmtc.nn.layers import BiLstm, WordEmbedding, as_tensor
 
 DIMENSIONS, HIDDEN = 3, 4
@@ -77,32 +77,32 @@ def test_padding_never_changes_a_document(sizes: list[int], padding: float) -> N
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
 def test_dropout_drops_its_share_and_scales_up_the_rest(share: float) -> None:
-    values = dropped(torch.full((400, 500), 2.0), share, chance(0))
+    values = dropout(torch.full((400, 500), 2.0), share, dropout_rng(0))
     kept = values[values != 0]
     assert abs(1 - len(kept) / values.numel() - share) < 0.005
     torch.testing.assert_close(kept, torch.full_like(kept, 2 / (1 - share)), rtol=1e-4, atol=0)
 
 
 def test_dropout_is_the_same_for_the_same_seed_and_drops_other_values_each_time() -> None:
-    values, draws = torch.ones(30, 40), chance(3)
-    first, second = dropped(values, 0.5, draws), dropped(values, 0.5, draws)
-    assert torch.equal(first, dropped(values, 0.5, chance(3)))
+    values, rng = torch.ones(30, 40), dropout_rng(3)
+    first, second = dropout(values, 0.5, rng), dropout(values, 0.5, rng)
+    assert torch.equal(first, dropout(values, 0.5, dropout_rng(3)))
     assert not torch.equal(first, second)
-    assert not torch.equal(first, dropped(values, 0.5, chance(4)))
+    assert not torch.equal(first, dropout(values, 0.5, dropout_rng(4)))
 
 
 def test_dropped_values_get_no_gradient() -> None:
     values = torch.ones(100, requires_grad=True)
-    result = dropped(values, 0.5, chance(0))
+    result = dropout(values, 0.5, dropout_rng(0))
     (gradient,) = torch.autograd.grad(result.sum(), values)
     assert torch.equal(gradient, result.detach())
 
 
 def test_without_draws_or_share_nothing_happens_at_all() -> None:
-    values, draws = torch.randn(5), chance(0)
-    assert dropped(values, 0.5, None) is values
-    assert dropped(values, 0.0, draws) is values
-    assert draws.bytes(8) == chance(0).bytes(8), "a source of chance was used for nothing"
+    values, rng = torch.randn(5), dropout_rng(0)
+    assert dropout(values, 0.5, None) is values
+    assert dropout(values, 0.0, rng) is values
+    assert rng.bytes(8) == dropout_rng(0).bytes(8), "a source of chance was used for nothing"
 
 
 def test_word_vectors_get_gradients_only_where_words_occur() -> None:
@@ -125,7 +125,7 @@ def test_frozen_word_vectors_are_not_learned() -> None:
 def test_word_vectors_are_dropped_only_with_draws() -> None:
     words, ids = WordEmbedding(torch.ones(9, 2), dropout=0.5), torch.zeros(20, 20, dtype=torch.int64)
     assert torch.equal(words(ids), torch.ones(20, 20, 2))
-    assert 0.3 < float((words(ids, chance(0)) == 0).float().mean()) < 0.7
+    assert 0.3 < float((words(ids, dropout_rng(0)) == 0).float().mean()) < 0.7
 
 
 def test_a_read_only_map_becomes_a_tensor_without_a_copy(tmp_path: Path) -> None:

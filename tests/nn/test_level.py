@@ -18,12 +18,12 @@ from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import Csr, LabelSet
 from xmtc.evaluation.ranking import Judged
 from xmtc.labelspace.tree import LabelTree
-from xmtc.models.attentionxml.network import TextNetwork
+from xmtc.models.attentionxml.network import AttentionXmlNetwork
 from xmtc.nn import level as levels
 from xmtc.nn.batching import Ints, padded
 from xmtc.nn.datasets import Documents
-from xmtc.nn.dropout import chance
-from xmtc.nn.level import Beam, LevelLearner, children_scores, step_down
+from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.level import Beam, LevelLearner, children_scores, expand_beam
 from xmtc.nn.parallel import Cores
 from xmtc.predictions import Predictions
 from xmtc.text.token_store import TokenStore
@@ -54,9 +54,9 @@ def some_documents(count: int, seed: int = 0) -> Documents:
     return Documents(tokens, labels_of([rng.choice(10, rng.integers(0, 4), False) for _ in range(count)], 10))
 
 
-def some_network(labels: int, seed: int = 1) -> TextNetwork:
+def some_network(labels: int, seed: int = 1) -> AttentionXmlNetwork:
     table = np.random.default_rng(seed).normal(size=(20, 4)).astype(np.float32)
-    network = TextNetwork.made(
+    network = AttentionXmlNetwork.made(
         table, labels, hidden=3, layers=[5], word_dropout=0, dropout=0, frozen=False,
         own_outputs=True, bottleneck=None, seed=seed,
     )  # fmt: skip
@@ -65,7 +65,7 @@ def some_network(labels: int, seed: int = 1) -> TextNetwork:
     return network
 
 
-def exhaustive(network: TextNetwork, tokens: TokenStore, first: bool) -> NDArray[np.float32]:
+def exhaustive(network: AttentionXmlNetwork, tokens: TokenStore, first: bool) -> NDArray[np.float32]:
     """Log-probabilities of all nodes of a level, (documents, nodes), one document after the other.
 
     In prediction, and so here, the first level is multiplied as bytes where further ones are not.
@@ -81,14 +81,14 @@ def exhaustive(network: TextNetwork, tokens: TokenStore, first: bool) -> NDArray
 class TwoLevels:
     """A network for each level of TREE and some documents."""
 
-    upper: TextNetwork
-    lower: TextNetwork
+    upper: AttentionXmlNetwork
+    lower: AttentionXmlNetwork
     documents: Documents
 
     def search(self, beam: int, k: int) -> tuple[Beam, Beam]:
         tokens = self.documents.tokens
-        above = step_down(self.upper, TREE.levels[0], True, tokens, Beam.at_root(len(tokens)), beam, HERE)
-        return above, step_down(self.lower, TREE.levels[1], False, tokens, above, k, HERE)
+        above = expand_beam(self.upper, TREE.levels[0], True, tokens, Beam.at_root(len(tokens)), beam, HERE)
+        return above, expand_beam(self.lower, TREE.levels[1], False, tokens, above, k, HERE)
 
     def learner(self, beam: int = 3, valid: Documents | None = None) -> LevelLearner:
         nodes, _ = self.search(beam, 1)
@@ -107,19 +107,19 @@ NODES = st.lists(st.integers(0, 11), unique=True, max_size=8)
 @given(st.lists(st.tuples(NODES, NODES), min_size=1, max_size=4), st.integers(1, 8))
 def test_right_nodes_come_first_into_the_beam(rows: list[tuple[list[int], list[int]]], width: int) -> None:
     beam = beam_of([found for found, _ in rows])
-    result = beam.with_positives(labels_of([right for _, right in rows], 12), width).nodes
+    result = beam.with_positives(labels_of([relevant for _, relevant in rows], 12), width).nodes
     assert result.shape == (len(rows), width)
-    for (found, right), row in zip(rows, result.tolist(), strict=True):
+    for (found, relevant), row in zip(rows, result.tolist(), strict=True):
         real = [node for node in row if node >= 0]
         assert row == real + [-1] * (width - len(real)), "-1 before a node"
-        assert len(set(real)) == len(real) == min(width, len({*found, *right}))
-        if len(right) <= width:
-            assert set(real[: len(right)]) == set(right)
-            others = [node for node in found if node not in right]
-            assert real[len(right) :] == others[: width - len(right)], "the others, best first"
+        assert len(set(real)) == len(real) == min(width, len({*found, *relevant}))
+        if len(relevant) <= width:
+            assert set(real[: len(relevant)]) == set(relevant)
+            others = [node for node in found if node not in relevant]
+            assert real[len(relevant) :] == others[: width - len(relevant)], "the others, best first"
         else:
-            found_ones = [node for node in found if node in right]
-            assert set(real) <= set(right)
+            found_ones = [node for node in found if node in relevant]
+            assert set(real) <= set(relevant)
             assert real[: len(found_ones)] == found_ones[:width]
 
 
@@ -138,10 +138,10 @@ def test_candidates(drawn: tuple[list[list[int]], list[list[int]], list[int]], s
     nodes, labels, chosen = drawn
     train = Documents(TokenStore.of([[1]] * len(nodes)), labels_of(labels, 10))
     learner = LevelLearner(some_network(10), TREE.levels[1], False, train, beam_of(nodes), train, beam_of(nodes))
-    found, right = learner.candidates(np.array(chosen), chance(seed))
-    assert found.shape == right.shape == (len(chosen), 6 * max(map(len, nodes)))
-    assert right.dtype == np.float32
-    for row, answers, document in zip(found.tolist(), right.tolist(), chosen, strict=True):
+    found, relevant = learner.candidates(np.array(chosen), dropout_rng(seed))
+    assert found.shape == relevant.shape == (len(chosen), 6 * max(map(len, nodes)))
+    assert relevant.dtype == np.float32
+    for row, answers, document in zip(found.tolist(), relevant.tolist(), chosen, strict=True):
         children = [child for node in nodes[document] for child in TREE.children(1, node).tolist()]
         assert row[: len(children)] == children
         assert set(row) <= set(range(10))
@@ -151,7 +151,7 @@ def test_candidates(drawn: tuple[list[list[int]], list[list[int]], list[int]], s
 def test_what_fills_up_candidates_is_random(two_levels: TwoLevels) -> None:
     train = Documents(TokenStore.of([[1]] * 50), labels_of([[]] * 50, 10))
     learner = LevelLearner(two_levels.lower, TREE.levels[1], False, train, beam_of([[1]] * 50), train, beam_of([[1]]))
-    found, _ = learner.candidates(np.arange(50), chance(0))
+    found, _ = learner.candidates(np.arange(50), dropout_rng(0))
     assert (found[:, 0] == 0).all()
     assert set(found[:, 1:].ravel().tolist()) == set(range(10))
 
@@ -173,7 +173,7 @@ def test_documents_and_nodes_without_children() -> None:
     nothing = np.zeros(0, np.int64)
     for rows, nodes in [(nothing, nothing), (np.array([0]), np.array([2]))]:
         assert children_scores(network, TREE.levels[1], False, tokens, np.arange(2), rows, nodes).tolist() == []
-    beam = step_down(network, TREE.levels[1], False, tokens, beam_of([[2], [1]]), 2, HERE)
+    beam = expand_beam(network, TREE.levels[1], False, tokens, beam_of([[2], [1]]), 2, HERE)
     assert beam.nodes.tolist() == [[-1, -1], [0, -1]]
 
 
@@ -215,15 +215,15 @@ def test_a_chained_score_is_never_above_the_parents(two_levels: TwoLevels) -> No
 
 
 def test_several_cores_find_the_same(two_levels: TwoLevels) -> None:
-    from xmtc.nn.parallel import cores_at_work
+    from xmtc.nn.parallel import torch_threads
 
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         tokens, above = two_levels.documents.tokens, two_levels.search(3, 1)[0]
-        with cores_at_work() as cores:
+        with torch_threads() as cores:
             assert cores.count == 2
-            found = step_down(two_levels.lower, TREE.levels[1], False, tokens, above, 4, cores)
+            found = expand_beam(two_levels.lower, TREE.levels[1], False, tokens, above, 4, cores)
     finally:
         torch.set_num_threads(threads)
     expected = two_levels.search(3, 4)[1]
@@ -231,9 +231,9 @@ def test_several_cores_find_the_same(two_levels: TwoLevels) -> None:
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
 
 
-def binary_cross_entropy(logits: NDArray[Any], right: NDArray[Any]) -> float:
-    chances = 1 / (1 + np.exp(-logits.astype(np.float64)))
-    return float(-np.mean(right * np.log(chances) + (1 - right) * np.log(1 - chances)))
+def binary_cross_entropy(logits: NDArray[Any], relevant: NDArray[Any]) -> float:
+    probabilities = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    return float(-np.mean(relevant * np.log(probabilities) + (1 - relevant) * np.log(1 - probabilities)))
 
 
 def test_loss_of_the_first_level_is_over_all_nodes() -> None:
@@ -246,24 +246,26 @@ def test_loss_of_the_first_level_is_over_all_nodes() -> None:
     with torch.no_grad():
         logits = learner.network(*padded(train.tokens, documents)).numpy()
     expected = binary_cross_entropy(logits, train.targets.toarray()[documents])
-    assert learner.loss(documents, chance(0)).item() == pytest.approx(expected, rel=1e-5)
+    assert learner.loss(documents, dropout_rng(0)).item() == pytest.approx(expected, rel=1e-5)
     assert learner.share_of_positives() == pytest.approx(train.targets.toarray().mean())
 
 
 def test_loss_further_down_is_over_candidates(two_levels: TwoLevels) -> None:
     learner, documents = two_levels.learner(), np.array([4, 9, 0])
-    chosen, right = learner.candidates(documents, chance(5))
+    chosen, relevant = learner.candidates(documents, dropout_rng(5))
     with torch.no_grad():
         ids, lengths = padded(two_levels.documents.tokens, documents)
         logits = learner.network(ids, lengths, torch.from_numpy(chosen)).numpy()
-    assert learner.loss(documents, chance(5)).item() == pytest.approx(binary_cross_entropy(logits, right), rel=1e-5)
-    assert learner.loss(documents, chance(6)).item() != learner.loss(documents, chance(5)).item()
+    assert learner.loss(documents, dropout_rng(5)).item() == pytest.approx(
+        binary_cross_entropy(logits, relevant), rel=1e-5
+    )
+    assert learner.loss(documents, dropout_rng(6)).item() != learner.loss(documents, dropout_rng(5)).item()
 
 
 def test_share_of_positives_further_down_is_that_of_candidates(two_levels: TwoLevels) -> None:
     learner = two_levels.learner()
     everyone: Ints = np.arange(150)
-    shares = [learner.candidates(everyone, chance(seed))[1].mean() for seed in range(20)]
+    shares = [learner.candidates(everyone, dropout_rng(seed))[1].mean() for seed in range(20)]
     assert learner.share_of_positives() == pytest.approx(np.mean(shares), abs=0.01)
     assert 0.05 < learner.share_of_positives() < 0.5
 
@@ -274,23 +276,23 @@ def test_quality_is_ndcg_the_documents_that_have_labels(seed: int, count: int) -
     setup = TwoLevels(some_network(4, seed), some_network(10, seed + 1), some_documents(count, seed))
     learner, targets = setup.learner(), setup.documents.targets
     labelled = int((np.diff(targets.indptr) > 0).sum())
-    found = step_down(setup.lower, TREE.levels[1], False, setup.documents.tokens, learner.valid_beam, 5, HERE)
+    found = expand_beam(setup.lower, TREE.levels[1], False, setup.documents.tokens, learner.valid_beam, 5, HERE)
     names = LabelSet.of(f"label {at}" for at in range(10))
     truth = Corpus(targets, names, texts=Corpus.of(["text"] * count).texts)
-    judged = Judged.of(Predictions(found.nodes, found.scores, names), truth)
-    quality = learner.quality(HERE)
+    valid = Judged.of(Predictions(found.nodes, found.scores, names), truth)
+    validation_ndcg = learner.validation_ndcg(HERE)
     if not labelled:
-        assert quality is None
+        assert validation_ndcg is None
     else:
         # The metric counts a document without labels as 0; there it says nothing about the weights.
-        assert quality == pytest.approx(judged.metrics([5])["nDCG@5"] * count / labelled)
+        assert validation_ndcg == pytest.approx(valid.metrics([5])["nDCG@5"] * count / labelled)
 
 
 def test_without_labels_there_is_no_quality(two_levels: TwoLevels) -> None:
     bare = Documents(TokenStore.of([[1], [2]]), labels_of([[], []], 10))
     nobody = Documents(TokenStore.of([]), labels_of([], 10))
-    assert two_levels.learner(valid=bare).quality(HERE) is None
-    assert two_levels.learner(valid=nobody).quality(HERE) is None
+    assert two_levels.learner(valid=bare).validation_ndcg(HERE) is None
+    assert two_levels.learner(valid=nobody).validation_ndcg(HERE) is None
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -299,7 +301,7 @@ def test_documents_without_labels_are_learned_from_too(two_levels: TwoLevels, fi
     level = LabelTree.of([[list(range(10))]]).levels[0] if first else TREE.levels[1]
     beam = Beam.at_root(2) if first else beam_of([[0], [3]])
     learner = LevelLearner(two_levels.lower, level, first, bare, beam, bare, beam)
-    low = learner.loss(np.arange(2), chance(0))
+    low = learner.loss(np.arange(2), dropout_rng(0))
     two_levels.lower.expect(1e-4)
-    assert 0 < learner.loss(np.arange(2), chance(0)).item() < low.item()
+    assert 0 < learner.loss(np.arange(2), dropout_rng(0)).item() < low.item()
     assert learner.share_of_positives() == 0

@@ -11,22 +11,22 @@ from xmtc.nn.settings import TrainingSettings
 from xmtc.text.embedding_table import WordSettings
 
 
-@pytest.mark.parametrize(("level", "epochs", "average_from"), [(0, 9, 2), (1, 5, 1), (2, 3, 1), (7, 3, 1)])
+@pytest.mark.parametrize(("level", "epochs", "swa_start_epoch"), [(0, 9, 2), (1, 5, 1), (2, 3, 1), (7, 3, 1)])
 def test_a_list_has_an_entry_for_each_level_and_its_last_holds_for_all_below(
-    level: int, epochs: int, average_from: int
+    level: int, epochs: int, swa_start_epoch: int
 ) -> None:
-    found = TrainingSettings(epochs=(9, 5, 3), average_from=(2, 1), batch=7).at(level)
-    assert found == TrainingSettings(epochs=epochs, average_from=average_from, batch=7)
+    found = TrainingSettings(epochs=(9, 5, 3), swa_start_epoch=(2, 1), batch_size=7).at(level)
+    assert found == TrainingSettings(epochs=epochs, swa_start_epoch=swa_start_epoch, batch_size=7)
 
 
-@pytest.mark.parametrize("average_from", [4, None])
-def test_a_single_value_holds_for_all_levels(average_from: int | None) -> None:
-    settings = TrainingSettings(epochs=6, average_from=average_from)
+@pytest.mark.parametrize("swa_start_epoch", [4, None])
+def test_a_single_value_holds_for_all_levels(swa_start_epoch: int | None) -> None:
+    settings = TrainingSettings(epochs=6, swa_start_epoch=swa_start_epoch)
     assert settings.at(0) == settings.at(3) == settings
 
 
 def test_lists_come_from_recipes() -> None:
-    assert TrainingSettings.model_validate({"epochs": [3, 2], "average_from": [1, 0]}).at(1).average_from == 0
+    assert TrainingSettings.model_validate({"epochs": [3, 2], "swa_start_epoch": [1, 0]}).at(1).swa_start_epoch == 0
 
 
 @pytest.mark.parametrize(
@@ -35,23 +35,23 @@ def test_lists_come_from_recipes() -> None:
         {"epochs": 0},
         {"epochs": [2, 0]},
         {"epochs": []},
-        {"average_from": []},
-        {"average_from": -1},
+        {"swa_start_epoch": []},
+        {"swa_start_epoch": -1},
         {"clip": 0},
-        {"decay": 1.0},
-        {"decays": 0},
+        {"lr_decay": 1.0},
+        {"max_lr_decays": 0},
         {"learning_rate": 0},
         {"evaluate_every": 0},
         {"unknown": 1},
     ],
     ids=str,
 )
-def test_wrong_training_settings(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=next(iter(wrong))):
-        TrainingSettings.model_validate(wrong)
+def test_wrong_training_settings(irrelevant: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(irrelevant))):
+        TrainingSettings.model_validate(irrelevant)
 
 
 @pytest.mark.parametrize("wrong", [{"missing": "zero"}, {"dropout": 1.0}, {"max_words": 2}, {"unknown": 1}], ids=str)
-def test_wrong_word_settings(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=next(iter(wrong))):
-        WordSettings.model_validate(wrong)
+def test_wrong_word_settings(irrelevant: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(irrelevant))):
+        WordSettings.model_validate(irrelevant)

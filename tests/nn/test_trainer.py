@@ -22,7 +22,7 @@ from xmtc.budget import time_limit
 from xmtc.checkpoints import Checkpoints
 from xmtc.errors import XmtcError
 from xmtc.nn import trainer as task
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
 from xmtc.nn.optim import RowAdam
 from xmtc.nn.settings import TrainingSettings, TransformerTraining
 from xmtc.nn.trainer import EpochBatches, train
@@ -62,7 +62,7 @@ def plain_loop(learner: ToyLearner, epochs: int = 4) -> list[Weights]:
     result = [learner.weights()]
     for documents in consecutive(len(learner.lengths), 4) * epochs:
         optimiser.zero_grad()
-        learner.loss(documents, chance(0)).backward()  # type: ignore[no-untyped-call]
+        learner.loss(documents, dropout_rng(0)).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         result.append(learner.weights())
     return result
@@ -81,7 +81,7 @@ def test_training_ends_when_its_time_is_up() -> None:
 
 def test_tables_have_a_learning_rate_of_their_own(in_order: None) -> None:
     same, larger = ToyLearner(), ToyLearner()
-    settings = short(epochs=1, clip=None, average_from=None)
+    settings = short(epochs=1, clip=None, swa_start_epoch=None)
     before = same.weights()
     one = trained(same, settings)
     two = trained(larger, settings.model_copy(update={"row_learning_rate": 10 * RATE}))
@@ -99,7 +99,7 @@ def test_rates_by_part_and_their_slanted_triangle() -> None:
             return RATE / 10 if name == "output.bias" else super().rate_of(name, of_rows)
 
     settings = Parts(
-        epochs=4, batch=4, learning_rate=RATE, warm_up=0.25, clip_norm=0.2, weight_decay=0.2, evaluate_every=1000,
+        epochs=4, batch_size=4, learning_rate=RATE, warmup_ratio=0.25, max_grad_norm=0.2, weight_decay=0.2, evaluate_every=1000,
     )  # fmt: skip
     learner, expected = dense_toy(), dense_toy()
     norms = []
@@ -112,7 +112,7 @@ def test_rates_by_part_and_their_slanted_triangle() -> None:
         for group, name in zip(optimiser.param_groups, expected.weights(), strict=True):
             group["lr"] = share * (RATE / 10 if name == "output.bias" else RATE)
         optimiser.zero_grad()
-        expected.loss(documents, chance(0)).backward()  # type: ignore[no-untyped-call]
+        expected.loss(documents, dropout_rng(0)).backward()  # type: ignore[no-untyped-call]
         norms.append(float(torch.nn.utils.clip_grad_norm_(expected.network.parameters(), 0.2)))
         optimiser.step()
     assert len(steps) == 24
@@ -138,7 +138,7 @@ def test_a_part_that_had_nothing_to_do_is_left_alone(threads: int) -> None:
 
 def test_a_triangle_goes_on_where_it_was(tmp_path: Path) -> None:
     settings = TransformerTraining(
-        epochs=6, batch=4, learning_rate=RATE, warm_up=0.3, evaluate_every=1000, accumulate=4
+        epochs=6, batch_size=4, learning_rate=RATE, warmup_ratio=0.3, evaluate_every=1000, gradient_accumulation=4
     )
     expected = trained(ToyLearner(valid=False), settings)
     kept = Checkpoints(tmp_path / "pieces", {})
@@ -149,17 +149,19 @@ def test_a_triangle_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_the_last_step_of_a_triangle_is_the_smallest_and_none_is_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int]] = []
-    share_at = TransformerTraining.share_at
+    lr_multiplier = TransformerTraining.lr_multiplier
 
     def noticed(self: TransformerTraining, step: int, steps: int) -> float:
         seen.append((step, steps))
-        return share_at(self, step, steps)
+        return lr_multiplier(self, step, steps)
 
     monkeypatch.setattr(TransformerTraining, "share_at", noticed)
-    settings = TransformerTraining(epochs=3, batch=4, learning_rate=RATE, evaluate_every=1000, accumulate=4)
+    settings = TransformerTraining(
+        epochs=3, batch_size=4, learning_rate=RATE, evaluate_every=1000, gradient_accumulation=4
+    )
     trained(ToyLearner(valid=False), settings)
     assert seen == [(step, 6) for step in range(6)]  # 6 batches make 2 steps an epoch
-    assert [round(share_at(settings, *each), 3) for each in seen] == [1, 0.833, 0.667, 0.5, 0.333, 0.167]
+    assert [round(lr_multiplier(settings, *each), 3) for each in seen] == [1, 0.833, 0.667, 0.5, 0.333, 0.167]
 
 
 def assert_close(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
@@ -194,7 +196,7 @@ def test_without_validation_the_average_is_kept() -> None:
     # 24 steps, averaged from the third epoch on (12 steps are done by then) after every 5th step and at the end.
     snapshots = [course[steps] for steps in (12, 15, 20, 24)]
     expected = {name: torch.stack([weights[name] for weights in snapshots]).mean(0) for name in course[0]}
-    settings = short(clip=None, average_from=2, evaluate_every=5)
+    settings = short(clip=None, swa_start_epoch=2, evaluate_every=5)
     assert_close(trained(ToyLearner(valid=False), settings), expected)
 
 
@@ -207,7 +209,7 @@ def test_each_epoch_has_all_documents_in_batches_that_its_number_and_the_seed_gi
 
 @pytest.mark.parametrize("threads", [1, 2], indirect=True)
 def test_same_seed_same_weights(threads: int) -> None:
-    settings = short(average_from=1, evaluate_every=4)
+    settings = short(swa_start_epoch=1, evaluate_every=4)
     one, other = (trained(ToyLearner(dropout=0.5), settings) for _ in range(2))
     assert same(one, other)
     learner = ToyLearner(dropout=0.5)
@@ -224,7 +226,7 @@ def test_words_that_never_occur_stay_as_they_were() -> None:
 def test_weights_that_are_not_learned_stay_as_they_were() -> None:
     learner = ToyLearner()
     learner.network.output.requires_grad_(False)
-    before, after = learner.weights(), trained(learner, short(average_from=1))
+    before, after = learner.weights(), trained(learner, short(swa_start_epoch=1))
     assert torch.equal(before["output.weight"], after["output.weight"])
     assert not torch.equal(before["words.weight"], after["words.weight"])
 
@@ -232,14 +234,14 @@ def test_weights_that_are_not_learned_stay_as_they_were() -> None:
 @pytest.mark.usefixtures("in_order")
 @pytest.mark.parametrize("documents", [16, 20], ids=["whole groups", "a last group that is not full"])
 def test_two_batches_of_four_count_like_one_of_eight(documents: int) -> None:
-    fours = trained(ToyLearner(documents, valid=False), short(batch=4, accumulate=2))
-    assert_close(fours, trained(ToyLearner(documents, valid=False), short(batch=8)))
+    fours = trained(ToyLearner(documents, valid=False), short(batch_size=4, gradient_accumulation=2))
+    assert_close(fours, trained(ToyLearner(documents, valid=False), short(batch_size=8)))
 
 
-@pytest.mark.parametrize("average_from", [None, 0])
-def test_the_best_weights_are_kept_and_later_steps_do_not_change_them(average_from: int | None) -> None:
+@pytest.mark.parametrize("swa_start_epoch", [None, 0])
+def test_the_best_weights_are_kept_and_later_steps_do_not_change_them(swa_start_epoch: int | None) -> None:
     learner = ToyLearner(qualities=[0.1, 0.9, 0.2])
-    found = trained(learner, short(evaluate_every=5, average_from=average_from))
+    found = trained(learner, short(evaluate_every=5, swa_start_epoch=swa_start_epoch))
     assert same(found, learner.seen[1])
     assert not same(found, learner.seen[-1])
 
@@ -255,14 +257,16 @@ def test_training_ends_after_more_than_so_many_evaluations_without_gain(qualitie
 def test_learning_rates_fall_where_nothing_is_gained(monkeypatch: pytest.MonkeyPatch) -> None:
     """0.5, then nothing better: after more than one evaluation without gain it is lowered, twice, then all ends."""
     rates: list[list[float]] = []
-    real = task.Task._step
+    real = task.Trainer._step
 
-    def step(self: task.Task, loss: float) -> None:
+    def step(self: task.Trainer, loss: float) -> None:
         real(self, loss)
         rates.append([group["lr"] for group in self.optimiser.param_groups])
 
-    monkeypatch.setattr(task.Task, "_step", step)
-    settings = short(epochs=50, evaluate_every=1, patience=1, decay=0.1, decays=2, row_learning_rate=10 * RATE)
+    monkeypatch.setattr(task.Trainer, "_step", step)
+    settings = short(
+        epochs=50, evaluate_every=1, patience=1, lr_decay=0.1, max_lr_decays=2, row_learning_rate=10 * RATE
+    )
     learner = ToyLearner(qualities=[0.5, 0.4, 0.4, 0.6, 0.1])
     found = trained(learner, settings)
     expected = [RATE] * 3 + [RATE / 10] * 3 + [RATE / 100] * 2
@@ -271,7 +275,7 @@ def test_learning_rates_fall_where_nothing_is_gained(monkeypatch: pytest.MonkeyP
 
 
 def test_a_lowered_rate_stays_low_after_a_kill(tmp_path: Path) -> None:
-    settings = short(epochs=5, evaluate_every=4, patience=1, decay=0.1, decays=9)
+    settings = short(epochs=5, evaluate_every=4, patience=1, lr_decay=0.1, max_lr_decays=9)
     qualities = [0.5, 0.4, 0.4, 0.4, 0.4, 0.4, 0.9]  # the rates are lowered after the third and after the fifth
     expected = trained(ToyLearner(qualities=qualities), settings)
     kept = Checkpoints(tmp_path / "pieces", {})
@@ -287,7 +291,7 @@ def test_a_lowered_rate_stays_low_after_a_kill(tmp_path: Path) -> None:
 
 def test_what_was_just_judged_is_not_judged_again_at_the_end() -> None:
     learner = ToyLearner()
-    trained(learner, short(evaluate_every=2 * BATCHES, average_from=1))
+    trained(learner, short(evaluate_every=2 * BATCHES, swa_start_epoch=1))
     assert len(learner.seen) == 2
 
 
@@ -300,7 +304,7 @@ def test_what_was_just_judged_is_not_judged_again_at_the_end() -> None:
 def test_a_run_that_was_killed_goes_on_as_if_nothing_had_been(
     tmp_path: Path, threads: int, batches: int, killed_by: type[BaseException]
 ) -> None:
-    settings = short(epochs=6, average_from=2, evaluate_every=4)
+    settings = short(epochs=6, swa_start_epoch=2, evaluate_every=4)
     whole, killed = Recording(tmp_path / "whole"), Recording(tmp_path / "killed")
     expected = trained(ToyLearner(dropout=0.3), settings, whole)
     with pytest.raises(killed_by):
@@ -345,11 +349,13 @@ def test_ctrl_c_works_again_after_a_run_was_stopped_by_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accumulate", "nan_at"), [(1, 3), (2, 2), (2, 4 * BATCHES - 2)], ids=["one", "first of two", "the last step"]
+    ("gradient_accumulation", "nan_at"),
+    [(1, 3), (2, 2), (2, 4 * BATCHES - 2)],
+    ids=["one", "first of two", "the last step"],
 )
-def test_a_loss_that_is_no_number_is_an_error_that_says_what_to_do(accumulate: int, nan_at: int) -> None:
+def test_a_loss_that_is_no_number_is_an_error_that_says_what_to_do(gradient_accumulation: int, nan_at: int) -> None:
     with pytest.raises(XmtcError, match="learning_rate"):
-        trained(ToyLearner(nan_at=nan_at), short(accumulate=accumulate))
+        trained(ToyLearner(nan_at=nan_at), short(gradient_accumulation=gradient_accumulation))
 
 
 def points(folder: Path, what: str) -> list[int]:

@@ -16,47 +16,47 @@ QUICK: dict[str, dict[str, object]] = {
     "attentionxml": {
         "hidden": 16, "layers": [16], "dropout": 0.1,
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
-        "training": {"epochs": 12, "batch": 10, "learning_rate": 0.02, "evaluate_every": 11, "average_from": 8},
+        "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.02, "evaluate_every": 11, "swa_start_epoch": 8},
     },
     "xml_cnn": {
         "widths": [2, 3], "filters": 16, "chunks": 2, "bottleneck": 16, "dropout": 0.1,
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100},
-        "training": {"epochs": 12, "batch": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
+        "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
     "fasttext": {"dimensions": 16},
     "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
     "auto": {"methods": ["knn", "rocchio"]},
     "c2ae": {
         "hidden": 16, "latent": 8, "dropout": 0.1,
-        "training": {"epochs": 12, "batch": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
+        "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
     "rank_ae": {
         "channels": 16, "latent": 8, "hidden": 16, "dropout": 0.0,
-        "training": {"epochs": 20, "batch": 10, "learning_rate": 0.02, "evaluate_every": 12},
+        "training": {"epochs": 20, "batch_size": 10, "learning_rate": 0.02, "evaluate_every": 12},
     },
     "treaderxml": {
         "neighbours": 3, "description_words": 3, "heads": 2, "bottleneck": 16, "dropout": 0.1,
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
-        "training": {"epochs": 8, "batch": 10, "learning_rate": 0.02, "evaluate_every": 24},
+        "training": {"epochs": 8, "batch_size": 10, "learning_rate": 0.02, "evaluate_every": 24},
     },
     "aplc_xlnet": {
         "encoder": {"max_tokens": 32, "pooling": "mean"}, "dropout": 0.0,
         "training": {
-            "epochs": 8, "batch": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002,
+            "epochs": 8, "batch_size": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002,
             "hidden_learning_rate": 0.02, "evaluate_every": 12,
         },
     },
     "x_transformer": {
         "encoder": {"max_tokens": 32, "pooling": "mean"}, "max_leaf": 2, "dropout": 0.0,
         "training": {
-            "epochs": 2, "batch": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002, "evaluate_every": 12,
+            "epochs": 2, "batch_size": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002, "evaluate_every": 12,
         },
     },
     "lightxml": {
         "encoder": {"max_tokens": 32, "pooling": "mean"}, "layers": 1, "dropout": 0.0, "tree": "clusters",
         "max_leaf": 2, "bottleneck": 16,
         "training": {
-            "epochs": 8, "batch": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002, "evaluate_every": 12,
+            "epochs": 8, "batch_size": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002, "evaluate_every": 12,
         },
     },
 }  # fmt: skip
@@ -74,7 +74,11 @@ def in_short(name: str) -> dict[str, object]:
     settings = dict(QUICK.get(name, {}))
     training = settings.get("training")
     if isinstance(training, dict):
-        settings["training"] = {**training, "epochs": 1, **({"average_from": 0} if "average_from" in training else {})}
+        settings["training"] = {
+            **training,
+            "epochs": 1,
+            **({"swa_start_epoch": 0} if "swa_start_epoch" in training else {}),
+        }
     return settings
 
 

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from xmtc.nn.batching import Ints
-from xmtc.nn.dropout import dropped
+from xmtc.nn.dropout import dropout
+from xmtc.nn.learner import Learner
 from xmtc.nn.parallel import Cores
 from xmtc.nn.settings import TrainingSettings
 
@@ -25,7 +27,7 @@ class Killed(Exception):
 
 def short(**options: object) -> TrainingSettings:
     """Settings with steps large enough to see."""
-    standard = TrainingSettings(epochs=4, batch=4, learning_rate=RATE, average_from=None, evaluate_every=1000)
+    standard = TrainingSettings(epochs=4, batch_size=4, learning_rate=RATE, swa_start_epoch=None, evaluate_every=1000)
     return TrainingSettings.model_validate(standard.model_dump() | options)
 
 
@@ -37,12 +39,12 @@ class ToyNetwork(nn.Module):
             self.words = nn.Embedding(WORDS, 4, sparse=True)
             self.output = nn.Linear(4, LABELS)
 
-    def forward(self, ids: Tensor, share: float = 0.0, draws: np.random.Generator | None = None) -> Tensor:
-        scores: Tensor = self.output(dropped(self.words(ids).mean(1), share, draws))
+    def forward(self, ids: Tensor, share: float = 0.0, rng: np.random.Generator | None = None) -> Tensor:
+        scores: Tensor = self.output(dropout(self.words(ids).mean(1), share, rng))
         return scores
 
 
-class ToyLearner:
+class ToyLearner(Learner[ToyNetwork]):
     """Learns from `documents` documents and is judged by others.
 
     `qualities` are what it says when it is judged, one after the other, the last one again and again; without them it
@@ -65,23 +67,26 @@ class ToyLearner:
         self.batches: list[list[int]] = []
         self.seen: list[Weights] = []
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         call = len(self.batches)
         self.batches.append(documents.tolist())
         if 0 <= self.killed_at <= call:
             raise self.killed_by
-        loss = self._loss(documents, draws)
+        loss = self._loss(documents, rng)
         return loss * math.nan if call == self.nan_at else loss
 
-    def quality(self, cores: Cores) -> float | None:
+    def validation_ndcg(self, cores: Cores) -> float | None:
         self.seen.append(self.weights())
         if self.qualities:
             return self.qualities[min(len(self.seen), len(self.qualities)) - 1]
         with torch.no_grad():
             return math.exp(-self._loss(np.arange(10) + len(self.lengths))) if self.valid else None
 
-    def _loss(self, documents: Ints, draws: np.random.Generator | None = None) -> Tensor:
-        scores = self.network(self.ids[documents], self.dropout, draws)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        raise AssertionError("this learner says by itself how good it is")
+
+    def _loss(self, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
+        scores = self.network(self.ids[documents], self.dropout, rng)
         return functional.binary_cross_entropy_with_logits(scores, self.targets[documents])
 
     def weights(self) -> Weights:

@@ -16,10 +16,10 @@ Noise = Literal["missing", "swapped", "flipped"]
 def with_noise(corpus: Corpus, rate: float, kind: Noise = "missing", seed: int = 0) -> Corpus:
     """The corpus with labels changed at random; the same for the same seed.
 
-    "missing": each right label is dropped with the chance `rate`. "swapped": and for each one that is dropped a wrong
-    label is put in, so that documents keep their number of labels (a document that has nearly all labels keeps fewer).
-    "flipped": every entry of the documents x labels matrix, right or wrong, is turned round with the chance `rate`;
-    with many labels nearly all labels of a document are wrong then.
+    "missing": each relevant label is dropped with the chance `rate`. "swapped": and for each one that is dropped a
+    wrong label is put in, so that documents keep their number of labels (a document that has nearly all labels keeps
+    fewer). "flipped": every entry of the documents x labels matrix, right or wrong, is turned round with the chance
+    `rate`; with many labels nearly all labels of a document are wrong then.
 
     >>> corpus = Corpus.of(["a"] * 100, [["x", "y"]] * 100)
     >>> with_noise(corpus, 0.4).targets.nnz, with_noise(corpus, 0.0).targets.nnz
@@ -37,7 +37,7 @@ def with_noise(corpus: Corpus, rate: float, kind: Noise = "missing", seed: int =
         wrong = _others(rows[~stays], codes, labels, rng)
     elif kind == "flipped":
         count = rng.binomial(len(corpus) * labels - len(codes), rate)
-        # Places of wrong labels are counted without those of right ones; `shift` puts these back.
+        # Places of irrelevant labels are counted without those of relevant ones; `shift` puts these back.
         places = np.sort(rng.choice(len(corpus) * labels - len(codes), count, replace=False, shuffle=False))
         shift = np.searchsorted(codes - np.arange(len(codes)), places, "right")
         wrong = places + shift

@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 class Reliability(NamedTuple):
-    """Labels in groups of about equal size by rising score: mean score, share of right ones, number of labels."""
+    """Labels in groups of about equal size by rising score: mean score, share of relevant ones, number of labels."""
 
     stated: Floats
     seen: Floats

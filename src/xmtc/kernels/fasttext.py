@@ -150,7 +150,7 @@ def train_sampled_labels(
     rows: Ints, offsets: Ints, order: Ints, chosen: Ints, rate: float, decay: float, table: Floats, weights: Floats
 ) -> None:
     # The same with a few labels a text: of chosen[n] the first is right, and the others, drawn at random, are wrong
-    # (unless it is the right one that was drawn).
+    # (unless it is the relevant one that was drawn).
     size = weights.shape[1]
     mean = np.empty(size, np.float32)
     change = np.empty(size, np.float32)

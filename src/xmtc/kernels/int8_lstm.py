@@ -56,11 +56,13 @@ def tanh(x: Any) -> Any:
 
 
 @jitted(relaxed=True)
-def _open_gates(sums: Any, entered: Any, unit: Any, scales: Any, gates: Any) -> None:
-    of_sums, of_entered, biases = scales[0], scales[1], scales[2]
+def _open_gates(sums: Any, input_projection: Any, unit: Any, scales: Any, gates: Any) -> None:
+    of_sums, of_input_projection, biases = scales[0], scales[1], scales[2]
     for at in range(len(gates)):
         gates[at] = tanh(
-            np.float32(sums[at]) * of_sums[at] + np.float32(entered[at]) * (unit * of_entered[at]) + biases[at]
+            np.float32(sums[at]) * of_sums[at]
+            + np.float32(input_projection[at]) * (unit * of_input_projection[at])
+            + biases[at]
         )
 
 
@@ -84,10 +86,10 @@ def _round(states: Any, rounded: Any) -> None:
 
 @jitted()
 def _one_step(
-    sums: Any, scales: Any, entered: Any, unit: Any, gates: Any, cells: Any, shown: Any, rounded: Any
+    sums: Any, scales: Any, input_projection: Any, unit: Any, gates: Any, cells: Any, shown: Any, rounded: Any
 ) -> None:
     hidden = len(cells)
-    _open_gates(sums, entered, unit, scales, gates)
+    _open_gates(sums, input_projection, unit, scales, gates)
     _change_cells(gates[:hidden], gates[hidden : 2 * hidden], gates[2 * hidden : 3 * hidden], cells)
     _show(gates[3 * hidden :], cells, shown)
     _round(shown, rounded)
@@ -137,7 +139,7 @@ def scaled_sums(sums: NDArray[np.int32], units: NDArray[np.float32]) -> NDArray[
 def lstm_step(
     sums: NDArray[np.int32],
     scales: NDArray[np.float32],
-    entered: NDArray[np.int32],
+    input_projection: NDArray[np.int32],
     units: NDArray[np.float32],
     words: NDArray[np.int64],
     places: NDArray[np.int64],
@@ -148,25 +150,25 @@ def lstm_step(
 ) -> None:
     """One step of an LSTM for several documents.
 
-    `sums` (documents, 4 * hidden) is the product of the last states and the weights, `entered` (distinct words,
-    4 * hidden) that of the words and their weights, in whole numbers, and `words` says which word each document reads.
-    A gate is scales[0] * sums + scales[1] * units[word] * entered + scales[2]; the four are those of torch: enter,
-    keep, fresh and show. sigmoid(x) = (tanh(x / 2) + 1) / 2, so that the scales of all but fresh are halved. `cells`
-    and `rounded`, the states as whole numbers of 1 / UNIT, are changed; `states` (documents, tokens, any width) gets
-    the new states of each document at its place, from column `first` on.
+    `sums` (documents, 4 * hidden) is the product of the last states and the weights, `input_projection` (distinct
+    words, 4 * hidden) that of the words and their weights, in whole numbers, and `words` says which word each document
+    reads. A gate is scales[0] * sums + scales[1] * units[word] * entered + scales[2]; the four are those of torch:
+    enter, keep, fresh and show. sigmoid(x) = (tanh(x / 2) + 1) / 2, so that the scales of all but fresh are halved.
+    `cells` and `rounded`, the states as whole numbers of 1 / UNIT, are changed; `states` (documents, tokens, any width)
+    gets the new states of each document at its place, from column `first` on.
     """
     documents, hidden = cells.shape
     gates = np.empty(4 * hidden, np.float32)
     for row in range(documents):
         word, shown = words[row], states[row, places[row], first : first + hidden]
-        _one_step(sums[row], scales, entered[word], units[word], gates, cells[row], shown, rounded[row])
+        _one_step(sums[row], scales, input_projection[word], units[word], gates, cells[row], shown, rounded[row])
 
 
 @compiled(writes=11)
 def lstm_document(
     sums: NDArray[np.int32],
     scales: NDArray[np.float32],
-    entered: NDArray[np.int32],
+    input_projection: NDArray[np.int32],
     units: NDArray[np.float32],
     words: NDArray[np.int64],
     places: NDArray[np.int64],
@@ -186,4 +188,4 @@ def lstm_document(
         if step:
             _product(weights, rounded, sums)
         word, shown = words[step], states[places[step], first : first + hidden]
-        _one_step(sums, scales, entered[word], units[word], gates, cells, shown, rounded)
+        _one_step(sums, scales, input_projection[word], units[word], gates, cells, shown, rounded)

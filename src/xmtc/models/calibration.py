@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 #: Labels asked for each validation document.
 LIST_LENGTH = 100
 #: No chance is below this or above one minus this.
-LEAST_CHANCE = 1e-6
+MIN_PROBABILITY = 1e-6
 #: How far beyond the fitted curve, in its widths, the remaining distance to 0 or 1 has shrunk by a factor e.
 REACH = 10.0
 
@@ -40,7 +40,7 @@ class Pairs(NamedTuple):
 
     label: NDArray[np.int32]
     score: NDArray[np.float32]
-    right: NDArray[np.bool_]
+    relevant: NDArray[np.bool_]
     carriers: NDArray[np.int64]
     assignments: int
 
@@ -50,7 +50,7 @@ class Pairs(NamedTuple):
 
         >>> valid = Corpus.of(["...", "..."], [["a", "b"], ["b"]])
         >>> top = Predictions(np.array([[1], [0]], np.int32), np.array([[0.9], [0.4]], np.float32), valid.labels)
-        >>> Pairs.of(top, valid).right.tolist()
+        >>> Pairs.of(top, valid).relevant.tolist()
         [True, False]
         """
         from xmtc.kernels.ranking_metrics import find_hits
@@ -58,15 +58,15 @@ class Pairs(NamedTuple):
         truth = valid.with_labels(top.labels).targets
         # One type each, whatever scipy chose, so that the kernel is compiled once.
         indptr, indices = truth.indptr.astype(np.int64, copy=False), truth.indices.astype(np.int32, copy=False)
-        right = find_hits(np.ascontiguousarray(top.ids, np.int32), indptr, indices)
-        if not right.any():
+        relevant = find_hits(np.ascontiguousarray(top.ids, np.int32), indptr, indices)
+        if not relevant.any():
             raise XmtcError(
                 f"{valid.name}: no label that the model lists for these documents is right, so nothing can be learned "
                 "from them; are their labels called as in training?"
             )
         listed = top.ids >= 0
         carriers = np.bincount(indices, minlength=len(top.labels))[: len(top.labels)]
-        return cls(top.ids[listed], top.scores[listed], right[listed], carriers, truth.nnz)
+        return cls(top.ids[listed], top.scores[listed], relevant[listed], carriers, truth.nnz)
 
 
 class Calibration(ABC):
@@ -76,13 +76,13 @@ class Calibration(ABC):
     def fit(pairs: Pairs, method: Method, kind: ScoreKind) -> Calibration:
         """Fit a map by its name; `kind` is what the scores are before."""
         if method == "isotonic":
-            return Isotonic.fit_curve(pairs.score, pairs.right)
+            return Isotonic.fit_curve(pairs.score, pairs.relevant)
         if method == "platt":
-            return Platt.fit_sigmoid(pairs.score, pairs.right, of_probabilities=kind is not ScoreKind.RANKING)
+            return Platt.fit_sigmoid(pairs.score, pairs.relevant, of_probabilities=kind is not ScoreKind.RANKING)
         raise ConfigError(f"there is no calibration {method!r}; there are: {', '.join(METHODS)}")
 
     @abstractmethod
-    def chances(self, scores: Floats) -> Floats:
+    def probabilities(self, scores: Floats) -> Floats:
         """The chance that a label with this score is right, for each score."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Calibration(ABC):
 
     def one(self, score: float) -> float:
         """The chance for one score."""
-        return float(self.chances(np.array([score]))[0])
+        return float(self.probabilities(np.array([score]))[0])
 
     def apply(self, top: Predictions) -> Predictions:
         """The same lists with chances for scores.
@@ -106,10 +106,10 @@ class Calibration(ABC):
         >>> Platt(2.0, 0.0, of_probabilities=True).apply(top).names()
         [[('b', 0.9), ('a', 0.5)]]
         """
-        chances = np.clip(self.chances(top.scores.astype(np.float64)), LEAST_CHANCE, 1 - LEAST_CHANCE)
+        probabilities = np.clip(self.probabilities(top.scores.astype(np.float64)), MIN_PROBABILITY, 1 - MIN_PROBABILITY)
         # Where rounding makes two different scores of a document equal, their order would be lost to the rule for ties.
         # As whole numbers, the bits of positive floats are in the order of the floats: count the lower one down by one.
-        bits = chances.astype(np.float32).view(np.int32)
+        bits = probabilities.astype(np.float32).view(np.int32)
         steps = np.zeros(bits.shape, np.int32)
         np.cumsum(top.scores[:, 1:] < top.scores[:, :-1], axis=1, out=steps[:, 1:])
         bits = np.minimum.accumulate(bits + steps, axis=1) - steps
@@ -135,14 +135,14 @@ class Platt(Calibration):
 
     @classmethod
     def fit_sigmoid(
-        cls, scores: NDArray[np.floating[Any]], right: NDArray[np.bool_], *, of_probabilities: bool
+        cls, scores: NDArray[np.floating[Any]], relevant: NDArray[np.bool_], *, of_probabilities: bool
     ) -> Platt:
         """The sigmoid of the greatest likelihood, with Platt's targets, which keep it from being ever too sure."""
         from scipy.optimize import minimize
 
         t = cls._input(np.asarray(scores, np.float64), of_probabilities)
-        hits = np.count_nonzero(right)
-        target = np.where(right, (hits + 1) / (hits + 2), 1 / (len(right) - hits + 2))
+        hits = np.count_nonzero(relevant)
+        target = np.where(relevant, (hits + 1) / (hits + 2), 1 / (len(relevant) - hits + 2))
         middle, width = float(t.mean()), float(t.std())
         flat = cls(0.0, float(_log_odds(target.mean())), of_probabilities)
         if width == 0:
@@ -155,8 +155,8 @@ class Platt(Calibration):
             return float(np.mean(np.logaddexp(0, z) - target * z)), np.array([np.mean(gap * t), np.mean(gap)])
 
         def curvature(line: Floats) -> Floats:
-            chance = _sigmoid(line[0] * t + line[1])
-            weight = chance * (1 - chance)
+            probability = _sigmoid(line[0] * t + line[1])
+            weight = probability * (1 - probability)
             mixed = np.mean(weight * t)
             return np.array([[np.mean(weight * t * t), mixed], [mixed, np.mean(weight)]])
 
@@ -165,7 +165,7 @@ class Platt(Calibration):
         # The loss is convex: if its lowest point has a falling line, the best line that does not fall is the flat one.
         return flat if a <= 0 else cls(float(a / width), float(b - a * middle / width), of_probabilities)
 
-    def chances(self, scores: Floats) -> Floats:
+    def probabilities(self, scores: Floats) -> Floats:
         """As `Calibration.chances`."""
         with np.errstate(over="ignore"):
             return _sigmoid(self.slope * self._input(scores, self.of_probabilities) + self.offset)
@@ -188,7 +188,7 @@ class Platt(Calibration):
 
     @staticmethod
     def _input(scores: Floats, of_probabilities: bool) -> Floats:
-        return _log_odds(np.clip(scores, LEAST_CHANCE, 1 - LEAST_CHANCE)) if of_probabilities else scores
+        return _log_odds(np.clip(scores, MIN_PROBABILITY, 1 - MIN_PROBABILITY)) if of_probabilities else scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,30 +201,30 @@ class Isotonic(Calibration):
     """
 
     at: Floats
-    chance: Floats
+    probability: Floats
 
     def __post_init__(self) -> None:
-        if self.at.dtype != np.float64 or self.chance.dtype != np.float64:
+        if self.at.dtype != np.float64 or self.probability.dtype != np.float64:
             raise ValueError("the points of a curve are of the type float64")
-        if self.at.ndim != 1 or self.at.shape != self.chance.shape or not len(self.at):
-            raise ValueError(f"{self.at.shape} scores and {self.chance.shape} chances are no points of a curve")
+        if self.at.ndim != 1 or self.at.shape != self.probability.shape or not len(self.at):
+            raise ValueError(f"{self.at.shape} scores and {self.probability.shape} chances are no points of a curve")
         if not (np.abs(self.at) <= np.finfo(np.float32).max).all() or not (np.diff(self.at) > 0).all():
             raise ValueError("the scores of a curve's points must be finite and rising")
-        if not ((self.chance > 0) & (self.chance < 1)).all() or not (np.diff(self.chance) >= 0).all():
+        if not ((self.probability > 0) & (self.probability < 1)).all() or not (np.diff(self.probability) >= 0).all():
             raise ValueError("the chances of a curve's points must lie between 0 and 1 and not fall")
 
     @classmethod
-    def fit_curve(cls, scores: NDArray[np.floating[Any]], right: NDArray[np.bool_]) -> Isotonic:
+    def fit_curve(cls, scores: NDArray[np.floating[Any]], relevant: NDArray[np.bool_]) -> Isotonic:
         """The rising steps that are nearest to what is right, each step given by its middle.
 
-        One wrong label with the highest score and one right label with the lowest are put in, so that no step, however
-        few labels it has, says 0 or 1.
+        One irrelevant label with the highest score and one relevant label with the lowest are put in, so that no step,
+        however few labels it has, says 0 or 1.
         """
         from scipy.optimize import isotonic_regression
 
         points, place = np.unique(np.asarray(scores, np.float64), return_inverse=True)
         labels = np.bincount(place).astype(np.float64)
-        hits = np.bincount(place, right)
+        hits = np.bincount(place, relevant)
         hits[0] += 1
         labels[0] += 1
         labels[-1] += 1
@@ -232,24 +232,24 @@ class Isotonic(Calibration):
         first = steps.blocks[:-1]
         return cls(np.add.reduceat(points * labels, first) / np.add.reduceat(labels, first), steps.x[first])
 
-    def chances(self, scores: Floats) -> Floats:
+    def probabilities(self, scores: Floats) -> Floats:
         """As `Calibration.chances`."""
         low, high = self.at[0], self.at[-1]
         reach = max(REACH * (high - low), 1e-12) if high > low else REACH
-        chances = np.interp(scores, self.at, self.chance)
+        probabilities = np.interp(scores, self.at, self.probability)
         # Flat ends would make a document's best labels equal whenever they score more than any validation document's.
-        chances *= np.exp(np.minimum(scores - low, 0) / reach)
-        chances += (1 - chances) * -np.expm1(np.minimum(high - scores, 0) / reach)
-        return chances
+        probabilities *= np.exp(np.minimum(scores - low, 0) / reach)
+        probabilities += (1 - probabilities) * -np.expm1(np.minimum(high - scores, 0) / reach)
+        return probabilities
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """As `Calibration.to_arrays`."""
-        return {"at": self.at, "chance": self.chance}
+        return {"at": self.at, "probability": self.probability}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Isotonic:
         """As `Calibration.from_arrays`."""
-        return cls(arrays["at"], arrays["chance"])
+        return cls(arrays["at"], arrays["probability"])
 
 
 def fitted_on(valid: Corpus, **settings: Any) -> dict[str, Any]:
@@ -257,8 +257,8 @@ def fitted_on(valid: Corpus, **settings: Any) -> dict[str, Any]:
     return {**settings, "documents": len(valid), "fingerprint": valid.fingerprint()}
 
 
-def _log_odds(chance: Any) -> Any:
-    return np.log(chance) - np.log1p(-chance)
+def _log_odds(probability: Any) -> Any:
+    return np.log(probability) - np.log1p(-probability)
 
 
 def _sigmoid(z: Floats) -> Floats:

@@ -68,7 +68,7 @@ class ParabelConfig(ModelConfig):
     smallest_weight: NonNegativeFloat = 0.1
     negatives: Literal["teacher", "matcher"] = "teacher"
     weights: Literal["float32", "float16"] = "float32"
-    beam: PositiveInt = 10
+    beam_width: PositiveInt = 10
     discount: float = Field(1.0, gt=0, le=1)
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
 
@@ -159,7 +159,9 @@ class Parabel(Model):
         for start in range(0, features.shape[0], BATCH):
             rows = take_rows(features, slice(start, start + BATCH))
             blocks.append(
-                top.search(rows, config.loss, config.beam, min(config.beam, top.tree.labels), config.discount)[0]
+                top.search(
+                    rows, config.loss, config.beam_width, min(config.beam_width, top.tree.labels), config.discount
+                )[0]
             )
         return reached_by(np.concatenate(blocks), top.tree.labels)
 
@@ -176,7 +178,7 @@ class Parabel(Model):
         labels, config, lists = self._fitted(), self.config, []
         for tree in self.trees_:
             length = min(max(k, LIST_LENGTH), len(labels))
-            ids, scores = tree.search(vectors, config.loss, config.beam, length, config.discount)
+            ids, scores = tree.search(vectors, config.loss, config.beam_width, length, config.discount)
             lists.append(Predictions(ids, np.exp(scores), labels, self.score_kind))
         return lists
 
@@ -189,7 +191,7 @@ class Parabel(Model):
             raise XmtcError(f"this {self.name} model was trained on features, so no words explain its answers")
         query = self.vectors_.transform(Corpus.of([text]))
         lists = self._lists(query, 1)
-        chances = [float(found.scores[0][found.ids[0] == label].sum()) for found in lists]
+        probabilities = [float(found.scores[0][found.ids[0] == label].sum()) for found in lists]
         reached = [bool((found.ids[0] == label).any()) for found in lists]
         evidence = [f"{sum(reached)} of {len(lists)} trees found this label among their best"]
         total = np.zeros(query.nnz)
@@ -198,12 +200,16 @@ class Parabel(Model):
             if reached[at] or not any(reached):
                 each = [tree.contributions(step, query.indices, query.data) for step in path]
                 total += np.sum(each, axis=0) / max(1, sum(reached) or len(lists))
-            said = f"with probability {chances[at]:.3f}" if reached[at] else "not reached, better paths filled the beam"
+            said = (
+                f"with probability {probabilities[at]:.3f}"
+                if reached[at]
+                else "not reached, better paths filled the beam"
+            )
             evidence.append(f"tree {at + 1}, {len(path)} decisions: {said}")
         order = np.argsort(-np.abs(total), kind="stable")
         terms = self.vectors_.tfidf.terms
         words = tuple((terms[int(query.indices[i])], float(total[i])) for i in order if total[i] != 0)
-        return Explanation(self._fitted().name(label), float(np.mean(chances)), words, tuple(evidence))
+        return Explanation(self._fitted().name(label), float(np.mean(probabilities)), words, tuple(evidence))
 
     def _save(self, folder: FolderWriter) -> None:
         folder.arrays("tfidf", self.vectors_.to_arrays())

@@ -2,7 +2,7 @@
 
 What is best for the few documents that carry a label ("SCut", Yang 2001) is mostly luck: on three corpora it is 4 to 10
 points of micro-F1 worse for new documents than one threshold for all labels (`benchmarks/ablations/scores.py
---validate`). So a label's own documents are judged together with `smoothing` further ones, on which it does as labels
+--validate`). So a label's own documents are valid together with `smoothing` further ones, on which it does as labels
 do on average: the threshold of a rare label lies near the common one, that of a frequent label where its documents want
 it.
 """
@@ -38,8 +38,8 @@ class Thresholds(NamedTuple):
         at this threshold, for one assignment of a label. A threshold lies midway between two scores of the label, or is
         the common one; of equally good ones the nearest to the common one is chosen.
 
-        >>> score, right = np.array([0.8, 0.6, 0.4, 0.2], np.float32), np.array([True, True, False, True])
-        >>> pairs = Pairs(np.array([0, 0, 0, 1], np.int32), score, right, np.array([2, 1, 0]), 3)
+        >>> score, relevant = np.array([0.8, 0.6, 0.4, 0.2], np.float32), np.array([True, True, False, True])
+        >>> pairs = Pairs(np.array([0, 0, 0, 1], np.int32), score, relevant, np.array([2, 1, 0]), 3)
         >>> Thresholds.fit(pairs, smoothing=0.1).each
         array([0.5, 0.2, 0.2], dtype=float32)
         """
@@ -47,7 +47,7 @@ class Thresholds(NamedTuple):
             raise ConfigError(f"smoothing must be above 0 and finite, not {smoothing}")
         order = np.argsort(-pairs.score, kind="stable")
         score = pairs.score[order]
-        hits = np.append(0, np.cumsum(pairs.right[order])) / pairs.assignments
+        hits = np.append(0, np.cumsum(pairs.relevant[order])) / pairs.assignments
         taken = np.arange(len(score) + 1) / pairs.assignments
         cut, threshold = _cuts(np.zeros_like(order), score)
         common = threshold[np.argmax(2 * hits[cut + 1] / (taken[cut + 1] + 1))]
@@ -89,9 +89,9 @@ def _candidates(
     """
     labels = len(pairs.carriers)
     order = np.lexsort((-pairs.score, pairs.label))
-    label, right = pairs.label[order], pairs.right[order]
+    label, relevant = pairs.label[order], pairs.relevant[order]
     first = np.searchsorted(label, np.arange(labels))
-    before = np.append(0, np.cumsum(right, dtype=np.int64))
+    before = np.append(0, np.cumsum(relevant, dtype=np.int64))
     cut, threshold = _cuts(label, pairs.score[order])
     own = label[cut]
     reach = pairs.score >= common
@@ -99,7 +99,7 @@ def _candidates(
         np.concatenate([own, np.arange(labels, dtype=np.int32)]),
         np.concatenate([threshold, np.full(labels, common, np.float32)]),
         np.append(
-            before[cut + 1] - before[first[own]], np.bincount(pairs.label[reach & pairs.right], minlength=labels)
+            before[cut + 1] - before[first[own]], np.bincount(pairs.label[reach & pairs.relevant], minlength=labels)
         ),
         np.append(cut + 1 - first[own], np.bincount(pairs.label[reach], minlength=labels)),
     )

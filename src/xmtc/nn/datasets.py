@@ -80,13 +80,13 @@ def _of_training(targets: Csr, corpus: Corpus) -> Csr:
     return with_columns(targets, len(corpus.labels))
 
 
-def prepared(
+def prepare_word_datasets(
     corpus: Corpus, valid: Corpus | None, words: WordSettings, training: TrainingSettings, seed: int
 ) -> tuple[WordTokenizer, NDArray[np.float32], Documents, Documents]:
     """(vocabulary, a vector for each word, documents to learn from, documents to check with).
 
     >>> corpus = Corpus.of(["red apple", "blue sky"] * 60, [["fruit"], ["weather"]] * 60)
-    >>> _, table, train, check = prepared(corpus, None, WordSettings(vectors="random"), TrainingSettings(), seed=0)
+    >>> _, table, train, check = prepare_word_datasets(corpus, None, WordSettings(vectors="random"), TrainingSettings(), seed=0)
     >>> table.shape, len(train.tokens), len(check.tokens)
     ((6, 100), 108, 12)
     """
@@ -96,22 +96,21 @@ def prepared(
     def encode(texts: Strings) -> TokenStore:
         return tokenizer.encode(texts, words.max_tokens)
 
-    return tokenizer, table, *parted(corpus, valid, tokens, encode, training.valid_documents, seed)
+    return tokenizer, table, *train_valid_split(corpus, valid, tokens, encode, training.valid_documents, seed)
 
 
-def parted(
+def train_valid_split(
     corpus: Corpus, valid: Corpus | None, tokens: TokenStore, encode: Callable[[Strings], TokenStore], most: int,
     seed: int,
 ) -> tuple[Documents, Documents]:  # fmt: skip
     """(documents to learn from, documents to check with), of a corpus that has these tokens; see `validation_rows`."""
     rows, held_out = validation_rows(len(corpus), valid, most, seed)
+    train_set = Documents(tokens.take(rows), take_rows(corpus.targets, rows))
     if valid is None:
-        checked = Documents(tokens.take(held_out), take_rows(corpus.targets, held_out))
-    else:
-        texts = valid[held_out].texts
-        assert texts is not None
-        checked = Documents(encode(texts), _of_training(take_rows(valid.targets, held_out), corpus))
-    return Documents(tokens.take(rows), take_rows(corpus.targets, rows)), checked
+        return train_set, Documents(tokens.take(held_out), take_rows(corpus.targets, held_out))
+    texts = valid[held_out].texts
+    assert texts is not None
+    return train_set, Documents(encode(texts), _of_training(take_rows(valid.targets, held_out), corpus))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from xmtc.nn.dropout import dropped
+from xmtc.nn.dropout import dropout
 
 
 def as_tensor(array: NDArray[Any]) -> Tensor:
@@ -22,6 +24,30 @@ def as_tensor(array: NDArray[Any]) -> Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # says that writing would be undefined
         return torch.from_numpy(np.ascontiguousarray(array))
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """New weights made within the block depend on this seed alone.
+
+    >>> with seeded(1):
+    ...     first = nn.Linear(2, 2).weight
+    >>> with seeded(1):
+    ...     print(torch.equal(first, nn.Linear(2, 2).weight))
+    True
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def finite(scores: Tensor, limit: float = 100.0) -> Tensor:
+    """Scores that give an order whatever numbers a model file holds.
+
+    >>> finite(torch.tensor([1.0, float("nan"), float("inf")])).tolist()
+    [1.0, -100.0, 100.0]
+    """
+    return torch.nan_to_num(scores, nan=-limit, posinf=limit, neginf=-limit)
 
 
 def padding_mask(lengths: Tensor, tokens: int) -> Tensor:
@@ -45,9 +71,9 @@ class WordEmbedding(nn.Module):
         self.words = nn.Embedding(len(table), table.shape[1], sparse=not frozen, _weight=table, _freeze=frozen)
         self.dropout = dropout
 
-    def forward(self, ids: Tensor, draws: np.random.Generator | None = None) -> Tensor:
+    def forward(self, ids: Tensor, rng: np.random.Generator | None = None) -> Tensor:
         """(documents, tokens) -> (documents, tokens, dimensions)."""
-        return dropped(self.words(ids), self.dropout, draws)
+        return dropout(self.words(ids), self.dropout, rng)
 
 
 class BiLstm(nn.Module):
@@ -95,11 +121,11 @@ def _by_place(steps: Tensor, places: Tensor) -> Tensor:
     return steps.gather(0, places[:, :, None].expand(-1, -1, steps.shape[2]))
 
 
-def expect_share(output: nn.Linear, share: float) -> None:
+def init_output_bias(output: nn.Linear, share: float) -> None:
     """Set a layer's bias so that its scores fit if this share of labels is right; saves hundreds of steps.
 
     >>> layer = nn.Linear(2, 3)
-    >>> expect_share(layer, 0.5)
+    >>> init_output_bias(layer, 0.5)
     >>> layer.bias.tolist()
     [0.0, 0.0, 0.0]
     """

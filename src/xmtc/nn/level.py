@@ -14,14 +14,16 @@ from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batching import Ints, by_length, padded
 from xmtc.nn.datasets import Documents
-from xmtc.nn.metrics import JUDGED_AT, ndcg, which_right
+from xmtc.nn.layers import finite
+from xmtc.nn.learner import Learner
+from xmtc.nn.metrics import is_relevant
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
 from xmtc.search.beam import children_of, descend, pairs
 from xmtc.text.token_store import TokenStore
 
-TOGETHER = 64  # documents scored at a time, fewer where each has very many scores
-MOST_SCORES = 4_000_000
+PREDICT_BATCH = 64  # documents scored at a time, fewer where each has very many scores
+MAX_SCORES = 4_000_000
 SAMPLED_FOR_SHARE = 10_000
 
 
@@ -42,22 +44,22 @@ class Beam:
         return cls(np.zeros((documents, 1), np.int32), np.zeros((documents, 1), np.float32))
 
     def with_positives(self, targets: Csr, width: int) -> Beam:
-        """For training: all right nodes first, then the best others, `width` in all; scores are not kept.
+        """For training: all relevant nodes first, then the best others, `width` in all; scores are not kept.
 
-        Of more right nodes than that, the ones that were found come first.
+        Of more relevant nodes than that, the ones that were found come first.
 
         >>> from xmtc.corpus.sparse import make_csr
-        >>> right = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1]), (1, 9))
-        >>> Beam(np.array([[3, 5]], np.int32), np.zeros((1, 2), np.float32)).with_positives(right, 2).nodes.tolist()
+        >>> relevant = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1]), (1, 9))
+        >>> Beam(np.array([[3, 5]], np.int32), np.zeros((1, 2), np.float32)).with_positives(relevant, 2).nodes.tolist()
         [[7, 3]]
         """
         nodes = np.full((len(self.nodes), width), -1, np.int32)
         for row, found in enumerate(self.nodes):
-            right = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
-            is_right = np.isin(found, right)
-            missed = np.setdiff1d(right, found, assume_unique=True)
-            wrong = found[~is_right & (found >= 0)]
-            chosen = np.concatenate([found[is_right], missed, wrong])[:width]
+            relevant = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
+            is_hit = np.isin(found, relevant)
+            missed = np.setdiff1d(relevant, found, assume_unique=True)
+            irrelevant = found[~is_hit & (found >= 0)]
+            chosen = np.concatenate([found[is_hit], missed, irrelevant])[:width]
             nodes[row, : len(chosen)] = chosen
         return Beam(nodes, np.zeros(nodes.shape, np.float32))
 
@@ -77,12 +79,11 @@ def children_scores(
             candidates = np.zeros(inside.shape, np.int64)
             candidates[inside] = children
             logits = network(ids, lengths, torch.from_numpy(candidates)).numpy()[inside]
-        # A model file may hold any numbers; they must still give an order.
-        sound = torch.nan_to_num(torch.from_numpy(logits), nan=-100.0, posinf=100.0, neginf=-100.0)
+        sound = finite(torch.from_numpy(logits))
         return functional.logsigmoid(sound).numpy()
 
 
-def step_down(
+def expand_beam(
     network: nn.Module, level: Csr, first: bool, tokens: TokenStore, above: Beam, width: int, cores: Cores,
     name: str = "tagging",
 ) -> Beam:  # fmt: skip
@@ -95,7 +96,7 @@ def step_down(
         return descend(level, values, rows, nodes, so_far, len(documents), width)
 
     scored = level.shape[1] if first else 1
-    batches = by_length(tokens.lengths, max(1, min(TOGETHER, MOST_SCORES // scored)))
+    batches = by_length(tokens.lengths, max(1, min(PREDICT_BATCH, MAX_SCORES // scored)))
     with progress(name, len(batches)) as bar:
         for documents, (ids, scores) in zip(batches, cores.map(work, batches), strict=True):
             result.nodes[documents], result.scores[documents] = ids, scores
@@ -103,8 +104,8 @@ def step_down(
     return result
 
 
-class LevelLearner:
-    """A level's network, the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`.
+class LevelLearner(Learner[nn.Module]):
+    """A level's network, the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`.
 
     On the first level every node is scored; further down only candidates: the children of the nodes in `beam`.
     """
@@ -116,7 +117,7 @@ class LevelLearner:
         self.network, self.level, self.first = network, level, first
         self.train, self.beam = train, beam
         self.valid, self.valid_beam = valid, valid_beam
-        self.lengths = train.tokens.lengths
+        self.lengths, self.valid_targets = train.tokens.lengths, valid.targets
         self._largest = int(np.diff(level.indptr).max(initial=0))
 
     def share_of_positives(self) -> float:
@@ -131,7 +132,7 @@ class LevelLearner:
     def candidates(self, documents: Ints, rng: np.random.Generator) -> tuple[Ints, NDArray[np.float32]]:
         """(candidates, whether they are right), each (documents, width): children of followed nodes, then random ones.
 
-        A child that is drawn at random may be a right one; its target says so.
+        A child that is drawn at random may be a relevant one; its target says so.
         """
         width = self.beam.nodes.shape[1] * self._largest
         total = self.level.shape[1]
@@ -140,26 +141,22 @@ class LevelLearner:
         each = np.bincount(rows, sizes, minlength=len(documents)).astype(np.int64)
         chosen = rng.integers(0, total, (len(documents), width))
         chosen[np.arange(width) < each[:, None]] = children
-        return chosen, which_right(take_rows(self.train.targets, documents), chosen).astype(np.float32)
+        return chosen, is_relevant(take_rows(self.train.targets, documents), chosen).astype(np.float32)
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """Binary cross-entropy, the mean over all documents and labels (or candidates)."""
         ids, lengths = padded(self.train.tokens, documents)
         if self.first:
             rows = take_rows(self.train.targets, documents)
             wanted = np.zeros(rows.shape, np.float32)
             wanted[np.repeat(np.arange(len(documents)), np.diff(rows.indptr)), rows.indices] = 1
-            logits = self.network(ids, lengths, None, draws)
+            logits = self.network(ids, lengths, None, rng)
         else:
-            chosen, wanted = self.candidates(documents, draws)
-            logits = self.network(ids, lengths, torch.from_numpy(chosen), draws)
+            chosen, wanted = self.candidates(documents, rng)
+            logits = self.network(ids, lengths, torch.from_numpy(chosen), rng)
         return functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(wanted))
 
-    def quality(self, cores: Cores) -> float | None:
-        """nDCG@5 of the nodes found for the validation documents that have labels, as fractions; None without such."""
-        if not self.valid.targets.nnz:
-            return None
-        found = step_down(
-            self.network, self.level, self.first, self.valid.tokens, self.valid_beam, JUDGED_AT, cores, "checking"
-        ).nodes
-        return ndcg(found, self.valid.targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        beam = self.valid_beam
+        return expand_beam(self.network, self.level, self.first, self.valid.tokens, beam, k, cores, "evaluating").nodes

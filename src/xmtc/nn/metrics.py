@@ -8,31 +8,31 @@ from numpy.typing import NDArray
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batching import Ints
 
-JUDGED_AT = 5
+EVAL_K = 5
 
 
 def ndcg(found: NDArray[np.int32], targets: Csr) -> float:
     """nDCG of lists of labels, the mean over the documents that have labels, as a fraction.
 
     >>> from xmtc.corpus.sparse import make_csr
-    >>> right = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1, 1]), (2, 9))
-    >>> ndcg(np.array([[7, 3], [4, 5]], np.int32), right)
+    >>> relevant = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1, 1]), (2, 9))
+    >>> ndcg(np.array([[7, 3], [4, 5]], np.int32), relevant)
     1.0
     """
     k, counts = found.shape[1], np.diff(targets.indptr)
     gains = 1 / np.log2(np.arange(k) + 2)
     ends = zip(found, targets.indptr, targets.indptr[1:], strict=False)
-    right = np.stack([np.isin(row, targets.indices[start:end]) for row, start, end in ends])
+    relevant = np.stack([np.isin(row, targets.indices[start:end]) for row, start, end in ends])
     ideal = np.concatenate([[1.0], np.cumsum(gains)])[np.minimum(counts, k)]  # no labels: nothing to gain
-    return float(((right * gains).sum(1) / ideal)[counts > 0].mean())
+    return float(((relevant * gains).sum(1) / ideal)[counts > 0].mean())
 
 
-def which_right(targets: Csr, chosen: Ints) -> NDArray[np.bool_]:
+def is_relevant(targets: Csr, chosen: Ints) -> NDArray[np.bool_]:
     """Whether each of the labels `chosen` for documents, (documents, any number), is one of the document's own.
 
     >>> from xmtc.corpus.sparse import make_csr
-    >>> right = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1, 1]), (2, 9))
-    >>> which_right(right, np.array([[3, 7], [7, 7]])).tolist()
+    >>> relevant = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1, 1]), (2, 9))
+    >>> is_relevant(relevant, np.array([[3, 7], [7, 7]])).tolist()
     [[False, True], [False, False]]
     """
     documents, total = targets.shape

@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Cores:
-    """Threads that each keep one core busy with torch; see `cores_at_work`."""
+    """Threads that each keep one core busy with torch; see `torch_threads`."""
 
     def __init__(self, pool: ThreadPoolExecutor | None, count: int) -> None:
         self._pool = pool
@@ -27,10 +27,10 @@ class Cores:
 
 
 @contextmanager
-def cores_at_work(most: int | None = None) -> Iterator[Cores]:
+def torch_threads(most: int | None = None) -> Iterator[Cores]:
     """A thread for each core that torch would use, `most` at the most; with one, work stays in this thread.
 
-    >>> with cores_at_work() as cores:
+    >>> with torch_threads() as cores:
     ...     list(cores.map(lambda n: n * n, [1, 2, 3]))
     [1, 4, 9]
     """

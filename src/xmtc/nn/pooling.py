@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from xmtc.nn.layers import expect_share, padding_mask
+from xmtc.nn.layers import init_output_bias, padding_mask
 
 
 class MaxPooling(nn.Module):
@@ -22,7 +22,7 @@ class MaxPooling(nn.Module):
 
     def expect(self, share: float) -> None:
         """Start with scores that fit if this share of labels is right."""
-        expect_share(self.output, share)
+        init_output_bias(self.output, share)
 
     def forward(self, hidden: Tensor, lengths: Tensor, candidates: Tensor | None = None) -> Tensor:
         """(documents, tokens, width) -> scores (documents, labels)."""
@@ -33,7 +33,7 @@ class MaxPooling(nn.Module):
         scores: Tensor = self.output(torch.relu_(self.bottleneck(largest)))
         return scores
 
-    def looks(self, hidden: Tensor, lengths: Tensor, label: int) -> Tensor:
+    def attention_weights(self, hidden: Tensor, lengths: Tensor, label: int) -> Tensor:
         """For one document, how many of the hidden units are largest at each word, as shares; alike for all labels."""
         places = hidden[0, : int(lengths[0])].argmax(0)
         return torch.bincount(places, minlength=int(lengths[0])) / hidden.shape[2]

@@ -38,6 +38,14 @@ def load_weights(network: nn.Module, arrays: Arrays) -> None:
         raise ValueError(str(error).splitlines()[-1].strip()) from error
 
 
+def word_table_shape(arrays: Arrays, words: int) -> tuple[int, int]:
+    """The shape of a network's table of word vectors; ValueError if it is not for this many words."""
+    shape = arrays["words.words.weight"].shape
+    if len(shape) != 2 or shape[0] != words:
+        raise ValueError(f"a table of the shape {shape} for {words} words")
+    return shape[0], shape[1]
+
+
 def read_network(folder: FolderReader, name: str, make: Callable[[Arrays], Network]) -> Network:
     """The network whose weights are in NAME.safetensors; BadModelFolder if they do not fit or are no finite numbers.
 

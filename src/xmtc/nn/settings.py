@@ -52,24 +52,25 @@ class TrainingSettings(BaseModel):
     seldom that they may need larger steps (null: the same as `learning_rate`, as in the papers).
 
     Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and
-    training ends after more than `patience` evaluations without a better one. With `decay` the learning rates are first
-    multiplied by it at such a moment, `decays` times, and training ends at the next. From epoch `average_from` on (0 is
-    the first; null: never) the mean of the weights at these moments is judged and kept: stochastic weight averaging.
+    training ends after more than `patience` evaluations without a better one. With `lr_decay` the learning rates are
+    first multiplied by it at such a moment, `max_lr_decays` times, and training ends at the next. From epoch
+    `swa_start_epoch` on (0 is the first; null: never) the mean of the weights at these moments is judged and kept:
+    stochastic weight averaging.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 10
-    batch: PositiveInt = 16
-    accumulate: PositiveInt = 1
+    batch_size: PositiveInt = 16
+    gradient_accumulation: PositiveInt = 1
     learning_rate: PositiveFloat = 2e-3
     row_learning_rate: PositiveFloat | Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] | None = None
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 3
+    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 3
     clip: PositiveFloat | None = 5.0
     evaluate_every: PositiveInt = 250
     patience: PositiveInt = 50
-    decay: Annotated[float, Field(gt=0, lt=1)] | None = None
-    decays: PositiveInt = 3
+    lr_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
+    max_lr_decays: PositiveInt = 3
     valid_documents: Annotated[int, Field(ge=0)] = 500
     processes: PositiveInt = 1
 
@@ -80,7 +81,7 @@ class TrainingSettings(BaseModel):
         >>> last.epochs, last.row_learning_rate
         (3, 0.002)
         """
-        each = {key: getattr(self, key) for key in ("epochs", "row_learning_rate", "average_from")}
+        each = {key: getattr(self, key) for key in ("epochs", "row_learning_rate", "swa_start_epoch")}
         chosen = {key: value[min(level, len(value) - 1)] for key, value in each.items() if isinstance(value, tuple)}
         return self.model_copy(update=chosen)
 
@@ -91,7 +92,7 @@ class TrainingSettings(BaseModel):
         assert not isinstance(self.row_learning_rate, tuple), "settings of one level have one rate"
         return self.row_learning_rate
 
-    def share_at(self, step: int, steps: int) -> float:
+    def lr_multiplier(self, step: int, steps: int) -> float:
         """The share of the learning rates with which a step of so many is made; here they stay as they are."""
         return 1.0
 
@@ -109,20 +110,20 @@ class TrainingSettings(BaseModel):
 class TransformerTraining(TrainingSettings):
     """How a network on a pretrained encoder is trained: AdamW, with a learning rate of its own for the encoder.
 
-    Rates are slanted triangles: they rise for the share `warm_up` of all steps, and fall to 0 at the end; steps are
-    counted as if all `epochs` were done. Gradients are cut to the norm `clip_norm`. `weight_decay` is for matrices, not
-    for biases and normalisation.
+    Rates are slanted triangles: they rise for the share `warmup_ratio` of all steps, and fall to 0 at the end; steps
+    are counted as if all `epochs` were done. Gradients are cut to the norm `max_grad_norm`. `weight_decay` is for
+    matrices, not for biases and normalisation.
     """
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 8
-    batch: PositiveInt = 32
+    batch_size: PositiveInt = 32
     learning_rate: PositiveFloat = 2e-3
     encoder_learning_rate: PositiveFloat = 5e-5
-    warm_up: float = Field(0.0, ge=0, lt=1)
+    warmup_ratio: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0, lt=1)
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
+    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
     clip: PositiveFloat | None = None
-    clip_norm: PositiveFloat | None = 1.0
+    max_grad_norm: PositiveFloat | None = 1.0
     patience: PositiveInt = 10
     valid_documents: Annotated[int, Field(ge=0)] = 1000
 
@@ -130,19 +131,19 @@ class TransformerTraining(TrainingSettings):
         """The learning rate of a weight; the encoder is the network's `encoder`."""
         return self.encoder_learning_rate if name.startswith("encoder.") else super().rate_of(name, of_rows)
 
-    def share_at(self, step: int, steps: int) -> float:
+    def lr_multiplier(self, step: int, steps: int) -> float:
         """Rising, then falling; the first step is number 0.
 
-        >>> [TransformerTraining(warm_up=0.5).share_at(step, 4) for step in range(4)]
+        >>> [TransformerTraining(warmup_ratio=0.5).lr_multiplier(step, 4) for step in range(4)]
         [0.0, 0.5, 1.0, 0.5]
         """
-        top = self.warm_up * steps
+        top = self.warmup_ratio * steps
         return step / top if step < top else (steps - step) / (steps - top)
 
     @property
     def largest_norm(self) -> float | None:
         """What the norm of all gradients together is cut to."""
-        return self.clip_norm
+        return self.max_grad_norm
 
     @property
     def shrinking(self) -> float:

@@ -10,11 +10,12 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import LightningModule
+from lightning.pytorch import Trainer as LightningTrainer
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.strategies import DDPStrategy
 from numpy.typing import NDArray
@@ -25,9 +26,10 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.errors import XmtcError
 from xmtc.extras import require
 from xmtc.nn.batching import Ints, bucketed
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.learner import Learner
 from xmtc.nn.optim import FixedClip, MovingClip, RowAdam, WeightAverage
-from xmtc.nn.parallel import Cores, cores_at_work
+from xmtc.nn.parallel import Cores, torch_threads
 from xmtc.nn.settings import TrainingSettings
 from xmtc.progress import Progress
 from xmtc.seeding import derived_seed
@@ -37,25 +39,6 @@ LOGGED_EVERY = 10  # steps
 STEPS = "steps to the best weights"  # a name beside those of weights in what a run leaves
 DECAYS = "times the learning rates were lowered"  # another
 SMALLEST_PART = 500  # tokens; handing less to another thread takes longer than doing it
-
-
-class Learner(Protocol):
-    """What a method brings: its network, its documents, a loss and a way to say how good it is."""
-
-    lengths: Ints  # tokens of each training document
-
-    @property
-    def network(self) -> nn.Module:
-        """What is trained."""
-        ...
-
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
-        """The mean loss of some training documents; dropout and other chance from `draws`."""
-        ...
-
-    def quality(self, cores: Cores) -> float | None:
-        """nDCG@5 on validation documents, or None if there are none."""
-        ...
 
 
 class EpochBatches:
@@ -75,11 +58,11 @@ class EpochBatches:
         yield from bucketed(self._lengths, self._batch, rng)
 
 
-class Task(LightningModule):
+class Trainer(LightningModule):
     """Train a learner's network; see `train`."""
 
     def __init__(
-        self, learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str
+        self, learner: Learner[Any], settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
@@ -101,9 +84,11 @@ class Task(LightningModule):
             self.clip = MovingClip(settings.clip)
         self.average: WeightAverage | None = None
         self.best: dict[str, Tensor] | None = None
-        self.best_quality = -math.inf
-        self.steps = self.first_epoch = self.without_gain = self.judged_at = self.best_at = self.decays = 0
-        self.until = end_of_training()
+        self.best_ndcg = -math.inf
+        self.steps = self.first_epoch = self.evals_without_improvement = self.last_eval_step = self.best_step = (
+            self.lr_decays
+        ) = 0
+        self.deadline = end_of_training()
         self._resources = ExitStack()
         self._cores = Cores(None, 1)
         self._bar: Progress | None = None
@@ -111,12 +96,12 @@ class Task(LightningModule):
     @property
     def steps_an_epoch(self) -> int:
         """Batches."""
-        return -(-len(self.learner.lengths) // self.settings.batch)
+        return -(-len(self.learner.lengths) // self.settings.batch_size)
 
     @property
     def all_steps(self) -> int:
         """Steps of the optimiser if no epoch is left out."""
-        return int(self.settings.epochs) * -(-self.steps_an_epoch // self.settings.accumulate)  # type: ignore[arg-type]
+        return int(self.settings.epochs) * -(-self.steps_an_epoch // self.settings.gradient_accumulation)  # type: ignore[arg-type]
 
     @property
     def weights(self) -> dict[str, nn.Parameter]:
@@ -132,7 +117,7 @@ class Task(LightningModule):
         several = self.trainer.world_size > 1
         if several:
             self._own_memory()
-        self._cores = self._resources.enter_context(cores_at_work(1 if several else None))
+        self._cores = self._resources.enter_context(torch_threads(1 if several else None))
         if self.trainer.is_global_zero:
             self._bar = Progress(self.run_name, (int(self.settings.epochs) - self.first_epoch) * self.steps_an_epoch)  # type: ignore[arg-type]
 
@@ -160,15 +145,15 @@ class Task(LightningModule):
 
     def on_train_epoch_start(self) -> None:
         """Begin averaging at the start of its epoch."""
-        if self.average is None and self._epoch() == self.settings.average_from:
+        if self.average is None and self._epoch() == self.settings.swa_start_epoch:
             self.average = WeightAverage(self.weights)
 
     def _epoch(self) -> int:
         return self.first_epoch + self.trainer.current_epoch
 
     def training_step(self, batch: Ints, index: int) -> None:
-        """One batch: gradients from all cores (or processes), and every `accumulate` batches a step."""
-        together = self.settings.accumulate
+        """One batch: gradients from all cores (or processes), and every `gradient_accumulation` batches a step."""
+        together = self.settings.gradient_accumulation
         first = index - index % together
         last = min(first + together, self.steps_an_epoch) - 1
         share = 1 / (last - first + 1)
@@ -178,12 +163,12 @@ class Task(LightningModule):
             part = batch[rank :: self.trainer.world_size]
             if not len(part):  # fewer documents than processes; every process must take part in the exchange
                 part, share = batch[:1], 0.0
-            loss = self.learner.loss(part, chance(derived_seed(seeds[0], rank)))
+            loss = self.learner.loss(part, dropout_rng(derived_seed(seeds[0], rank)))
             # The exchange takes the mean over processes.
             self.manual_backward(loss * (share * len(part) / len(batch) * self.trainer.world_size))
             mean_loss = self.trainer.strategy.reduce(loss.detach(), reduce_op="mean").item()
         else:
-            mean_loss = self._share_out(batch, seeds, share)
+            mean_loss = self._backward_in_threads(batch, seeds, share)
         if not math.isfinite(mean_loss):
             raise XmtcError(f"{self.run_name}: the loss became {mean_loss}; try a smaller training.learning_rate")
         if index == last:
@@ -191,14 +176,14 @@ class Task(LightningModule):
         if self._bar is not None:
             self._bar.advance()
 
-    def _share_out(self, batch: Ints, seeds: Sequence[int], share: float) -> float:
+    def _backward_in_threads(self, batch: Ints, seeds: Sequence[int], share: float) -> float:
         """Gradients of a batch, each core doing a part of it; returns the loss."""
         weights = list(self.weights.values())
         count = min(self._cores.count, len(batch), max(1, int(self.learner.lengths[batch].sum()) // SMALLEST_PART))
         parts = [batch[at::count] for at in range(count)]
 
         def work(at: int) -> tuple[float, tuple[Tensor | None, ...]]:
-            loss = self.learner.loss(parts[at], chance(seeds[at]))
+            loss = self.learner.loss(parts[at], dropout_rng(seeds[at]))
             loss = loss * (len(parts[at]) / len(batch))
             return loss.item(), torch.autograd.grad(loss * share, weights, allow_unused=True)
 
@@ -215,7 +200,9 @@ class Task(LightningModule):
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.coalesce()
         norm = self.clip([w.grad for w in self.weights.values() if w.grad is not None]) if self.clip else math.nan
-        share = self.settings.share_at(self.steps, self.all_steps) * (self.settings.decay or 1.0) ** self.decays
+        share = (
+            self.settings.lr_multiplier(self.steps, self.all_steps) * (self.settings.lr_decay or 1.0) ** self.lr_decays
+        )
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * share
         optimiser = self.optimizers()
@@ -225,8 +212,8 @@ class Task(LightningModule):
         if self.steps % LOGGED_EVERY == 0:
             self._write({"loss": loss, "gradient norm": norm})
         if self.steps % self.settings.evaluate_every == 0:
-            self.judge()
-        if self.until is not None and time.monotonic() > self.until:
+            self.evaluate()
+        if self.deadline is not None and time.monotonic() > self.deadline:
             self.trainer.should_stop = True
 
     def _write(self, values: dict[str, float]) -> None:
@@ -234,29 +221,29 @@ class Task(LightningModule):
         if self.logger is not None and self.trainer.is_global_zero:
             self.logger.log_metrics(values, step=self.steps)
 
-    def judge(self) -> None:
+    def evaluate(self) -> None:
         """Evaluate the weights, averaged if that has begun, and keep them if they are the best so far."""
-        self.judged_at = self.steps
+        self.last_eval_step = self.steps
         if self.average is not None:
             self.average.add(self.weights)
         with self.average.in_place_of(self.weights) if self.average is not None else nullcontext():
-            quality = self.learner.quality(self._cores)
-            if quality is None:
+            found = self.learner.validation_ndcg(self._cores)
+            if found is None:
                 return
-            self._write({"nDCG@5 of validation documents": quality})
-            if quality > self.best_quality:
-                self.best_quality, self.without_gain, self.best_at = quality, 0, self.steps
+            self._write({"validation nDCG@5": found})
+            if found > self.best_ndcg:
+                self.best_ndcg, self.evals_without_improvement, self.best_step = found, 0, self.steps
                 self._keep()
                 if self._bar is not None:
-                    self._bar.what = f"{self.run_name}, nDCG@5 {100 * quality:.1f}"
+                    self._bar.what = f"{self.run_name}, nDCG@5 {100 * found:.1f}"
             else:
-                self.without_gain += 1
-        if self.without_gain > self.settings.patience:
-            if self.settings.decay is None or self.decays == self.settings.decays:
+                self.evals_without_improvement += 1
+        if self.evals_without_improvement > self.settings.patience:
+            if self.settings.lr_decay is None or self.lr_decays == self.settings.max_lr_decays:
                 self.trainer.should_stop = True
             else:
-                self.without_gain = 0
-                self.decays += 1
+                self.evals_without_improvement = 0
+                self.lr_decays += 1
 
     def _keep(self) -> None:
         """Copy the weights: on a CPU anything less would go on changing with the training.
@@ -273,8 +260,8 @@ class Task(LightningModule):
         """Keep everything that is needed to go on from here."""
         done = self._epoch() + 1
         stopped = self.trainer.should_stop or done == self.settings.epochs
-        if stopped and self.judged_at != self.steps:
-            self.judge()
+        if stopped and self.last_eval_step != self.steps:
+            self.evaluate()
         if self.trainer.is_global_zero:
             if stopped:
                 self.checkpoints.put(self.run_name, self.result())
@@ -286,7 +273,7 @@ class Task(LightningModule):
         """The best weights and after how many steps; without validation documents the averaged or the last ones."""
         last = self.average.mean if self.average is not None else self.weights
         chosen = self.best if self.best is not None else last
-        steps = self.best_at if self.best is not None else self.steps
+        steps = self.best_step if self.best is not None else self.steps
         return {name: weight.detach().numpy() for name, weight in chosen.items()} | {STEPS: np.array([steps])}
 
     def state(self, epochs_done: int) -> Arrays:
@@ -301,11 +288,11 @@ class Task(LightningModule):
             groups[part] = {name: state[part] for name, state in moments.items() if state}
         arrays = {f"{group}/{name}": t.detach().numpy() for group, each in groups.items() for name, t in each.items()}
         averaged = self.average.count if self.average is not None else 0
-        numbers = [epochs_done, self.steps, self.without_gain, self.judged_at, averaged]
+        numbers = [epochs_done, self.steps, self.evals_without_improvement, self.last_eval_step, averaged]
         steps = [state.get("step", 0) for state in moments.values()]
-        arrays[STEPS], arrays[DECAYS] = np.array([self.best_at]), np.array([self.decays])
+        arrays[STEPS], arrays[DECAYS] = np.array([self.best_step]), np.array([self.lr_decays])
         arrays["numbers"], arrays["steps"] = np.array(numbers, np.int64), np.array(steps, np.int64)
-        arrays["quality"] = np.array([self.best_quality, *(self.clip.caps if self.clip else ())], np.float64)
+        arrays["quality"] = np.array([self.best_ndcg, *(self.clip.caps if self.clip else ())], np.float64)
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
@@ -315,9 +302,11 @@ class Task(LightningModule):
             prefix = f"{name}/"
             return {key[len(prefix) :]: torch.tensor(a) for key, a in arrays.items() if key.startswith(prefix)}
 
-        self.first_epoch, self.steps, self.without_gain, self.judged_at, count = map(int, arrays["numbers"])
-        self.best_at = _steps_in(arrays)
-        self.decays = int(arrays[DECAYS][0]) if DECAYS in arrays else 0
+        self.first_epoch, self.steps, self.evals_without_improvement, self.last_eval_step, count = map(
+            int, arrays["numbers"]
+        )
+        self.best_step = _steps_in(arrays)
+        self.lr_decays = int(arrays[DECAYS][0]) if DECAYS in arrays else 0
         means, squares = group("mean"), group("square")
         with torch.no_grad():
             for (name, weight), step in zip(self.weights.items(), arrays["steps"], strict=True):
@@ -327,12 +316,12 @@ class Task(LightningModule):
         if count:
             self.average = WeightAverage(group("average"), count)
         self.best = group("best") or None
-        self.best_quality = float(arrays["quality"][0])
+        self.best_ndcg = float(arrays["quality"][0])
         if isinstance(self.clip, MovingClip):
             self.clip = MovingClip(self.clip.factor, arrays["quality"][1:].tolist())
 
 
-def train(learner: Learner, settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str) -> int:
+def train(learner: Learner[Any], settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str) -> int:
     """Train a learner's network and leave the best weights in it; what `checkpoints` has is not done again.
 
     Returns after how many steps it had these weights.
@@ -343,7 +332,7 @@ def train(learner: Learner, settings: TrainingSettings, seed: int, checkpoints: 
             if settings.processes > 1 and checkpoints.folder is None:  # they hand over their result in a file
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "pieces"
                 checkpoints = Checkpoints(folder, {}, checkpoints.log_folder)
-            task = Task(learner, settings, seed, checkpoints, name)
+            task = Trainer(learner, settings, seed, checkpoints, name)
             kept = checkpoints.get(f"{name}-epoch")
             if kept is not None:
                 task.restore(kept)
@@ -361,7 +350,7 @@ def _steps_in(piece: Mapping[str, NDArray[Any]]) -> int:
     return int(piece[STEPS][0]) if STEPS in piece else 0
 
 
-def _fit(task: Task) -> None:
+def _fit(task: Trainer) -> None:
     settings = task.settings
     several = settings.processes > 1
     folder = task.checkpoints.log_folder
@@ -372,7 +361,7 @@ def _fit(task: Task) -> None:
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)  # it would greet with the machine's hardware
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about workers and devices that we chose on purpose
-        trainer = Trainer(
+        trainer = LightningTrainer(
             accelerator="cpu",
             devices=settings.processes,
             strategy=exchange if several else "auto",
@@ -384,7 +373,7 @@ def _fit(task: Task) -> None:
             use_distributed_sampler=False,
             num_sanity_val_steps=0,
         )
-        batches = EpochBatches(task.learner.lengths, settings.batch, task.seed, task.first_epoch)
+        batches = EpochBatches(task.learner.lengths, settings.batch_size, task.seed, task.first_epoch)
         try:
             trainer.fit(task, batches)
         except SystemExit as end:  # what Lightning makes of ctrl-C

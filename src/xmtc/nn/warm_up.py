@@ -11,11 +11,11 @@ from torch.nn import functional
 from xmtc.corpus.corpus import take_rows
 from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import Documents
-from xmtc.nn.dropout import chance, dropped
-from xmtc.nn.layers import expect_share
-from xmtc.nn.metrics import JUDGED_AT, ndcg
+from xmtc.nn.dropout import dropout, dropout_rng
+from xmtc.nn.layers import init_output_bias
+from xmtc.nn.metrics import EVAL_K, ndcg
 from xmtc.nn.optim import RowAdam
-from xmtc.nn.parallel import cores_at_work
+from xmtc.nn.parallel import torch_threads
 from xmtc.progress import progress
 from xmtc.seeding import derived_seed
 from xmtc.text.token_store import TokenStore
@@ -35,10 +35,10 @@ class WordBag(nn.Module):
         nn.init.zeros_(self.output.weight)
         self.register_buffer("rarity", torch.from_numpy(rarity))
 
-    def forward(self, tokens: TokenStore, draws: np.random.Generator | None = None) -> Tensor:
+    def forward(self, tokens: TokenStore, rng: np.random.Generator | None = None) -> Tensor:
         """(documents, labels); of documents each as if its words' weights had length 1."""
         ids, lengths = torch.from_numpy(tokens.ids.astype(np.int64)), torch.from_numpy(tokens.lengths)
-        weights = dropped(self.rarity[ids], DROPOUT, draws)
+        weights = dropout(self.rarity[ids], DROPOUT, rng)
         documents = torch.repeat_interleave(torch.arange(len(tokens)), lengths)
         squares = torch.zeros(len(tokens)).index_add_(0, documents, weights.square())
         summed = self.words(ids, torch.from_numpy(tokens.offsets[:-1]), weights)
@@ -67,37 +67,37 @@ def warmed_up(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         bag = WordBag(table, rarity, train.targets.shape[1])
-    expect_share(bag.output, train.targets.nnz / max(1, train.targets.shape[0] * train.targets.shape[1]))
+    init_output_bias(bag.output, train.targets.nnz / max(1, train.targets.shape[0] * train.targets.shape[1]))
     optimiser = RowAdam(bag.parameters(), LEARNING_RATE)
-    draws, order = chance(derived_seed(seed, 1)), np.random.default_rng(derived_seed(seed, 2))
-    best, best_quality = bag.words.weight.detach().numpy().copy(), -1.0
+    rng, order = dropout_rng(derived_seed(seed, 1)), np.random.default_rng(derived_seed(seed, 2))
+    best, best_ndcg = bag.words.weight.detach().numpy().copy(), -1.0
     batches = max(1, len(train.tokens) // BATCH)
     # One thread: sums over threads would come out differently each time.
-    with cores_at_work(1), progress("warming up word vectors", epochs * batches) as bar:
+    with torch_threads(1), progress("warming up word vectors", epochs * batches) as bar:
         for _ in range(epochs):
             for documents in np.array_split(order.permutation(len(train.tokens)), batches):
-                loss = _loss(bag, train, documents, draws)
+                loss = _loss(bag, train, documents, rng)
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
                 bar.advance()
-            quality = _quality(bag, valid)
-            if quality is None or quality > best_quality:
-                best, best_quality = bag.words.weight.detach().numpy().copy(), quality or 0.0
+            validation_ndcg = _validation_ndcg(bag, valid)
+            if validation_ndcg is None or validation_ndcg > best_ndcg:
+                best, best_ndcg = bag.words.weight.detach().numpy().copy(), validation_ndcg or 0.0
     best *= rarity[:, None]
     return best * np.float32(np.sqrt(np.square(table).sum() / max(np.square(best).sum(), 1e-30)))
 
 
-def _loss(bag: WordBag, train: Documents, documents: Ints, draws: np.random.Generator) -> Tensor:
+def _loss(bag: WordBag, train: Documents, documents: Ints, rng: np.random.Generator) -> Tensor:
     rows = take_rows(train.targets, documents)
     wanted = torch.from_numpy(rows.toarray())
-    scores = bag(train.tokens.take(documents), draws)
+    scores = bag(train.tokens.take(documents), rng)
     return functional.binary_cross_entropy_with_logits(scores, wanted, reduction="sum") / len(documents)
 
 
-def _quality(bag: WordBag, valid: Documents) -> float | None:
+def _validation_ndcg(bag: WordBag, valid: Documents) -> float | None:
     if not valid.targets.nnz:
         return None
     with torch.inference_mode():
-        found = bag(valid.tokens).topk(min(JUDGED_AT, valid.targets.shape[1])).indices
+        found = bag(valid.tokens).topk(min(EVAL_K, valid.targets.shape[1])).indices
     return ndcg(found.numpy().astype(np.int32), valid.targets)

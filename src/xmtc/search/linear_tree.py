@@ -88,16 +88,16 @@ class LinearTree:
         return np.concatenate([level.indices for level in self.tree.levels]).astype(np.int32)
 
     def search(
-        self, vectors: Csr, loss: str, beam: int, k: int, discount: float = 1.0
+        self, vectors: Csr, loss: str, beam_width: int, k: int, discount: float = 1.0
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """(label ids, log-probabilities) of the k best labels of each document, as `beam_search` gives them."""
         from xmtc.kernels.tree_scoring import follow_beam
 
         if vectors.shape[0] > FEW_DOCUMENTS:
-            return beam_search(self.tree, self.scorer(vectors, loss), vectors.shape[0], beam, k, discount)
+            return beam_search(self.tree, self.scorer(vectors, loss), vectors.shape[0], beam_width, k, discount)
         found: tuple[NDArray[np.int32], NDArray[np.float32]] = follow_beam(
             vectors.indptr, vectors.indices, vectors.data, *self.weights, self.level_starts, self.child_starts,
-            self.child_ids, LOSSES.index(loss), beam, k, discount,
+            self.child_ids, LOSSES.index(loss), beam_width, k, discount,
         )  # fmt: skip
         return found
 

@@ -64,13 +64,13 @@ def naive_probability(layer: AdaptiveClusters, state: Tensor, label: int) -> Ten
 
 def naive_loss(layer: AdaptiveClusters, hidden: Tensor, documents: list[list[int]]) -> Tensor:
     means = []
-    for state, right in zip(hidden, documents, strict=True):
+    for state, relevant in zip(hidden, documents, strict=True):
         terms = []
-        needed = {0, *layer.clusters.cluster_of[np.array(right, int)].tolist()}
+        needed = {0, *layer.clusters.cluster_of[np.array(relevant, int)].tolist()}
         for label in range(layer.clusters.labels):
             if layer.clusters.cluster_of[label] in needed:
                 p = naive_probability(layer, state, label)
-                terms.append(-(p if label in right else 1 - p).log())
+                terms.append(-(p if label in relevant else 1 - p).log())
         others = set(range(1 + layer.clusters.tails)) - needed
         terms += [-(1 - (layer.root.weight[tail - 1] @ state).sigmoid()).log() for tail in others]
         means.append(torch.stack(terms).mean())
@@ -238,8 +238,8 @@ def test_gradient_of_the_binary_loss() -> None:
     logits = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     rows, places = torch.tensor([0, 2, 2]), torch.tensor([3, 0, 1])
     assert torch.autograd.gradcheck(lambda values: binary_loss(values, rows, places), logits)
-    right = torch.zeros(3, 4, dtype=torch.float64).index_put((rows, places), torch.ones(3, dtype=torch.float64))
-    expected = nn.functional.binary_cross_entropy_with_logits(logits, right, reduction="none").sum(1)
+    relevant = torch.zeros(3, 4, dtype=torch.float64).index_put((rows, places), torch.ones(3, dtype=torch.float64))
+    expected = nn.functional.binary_cross_entropy_with_logits(logits, relevant, reduction="none").sum(1)
     torch.testing.assert_close(binary_loss(logits, rows, places), expected)
 
 
@@ -262,10 +262,10 @@ def test_it_learns() -> None:
         layer(hidden, targets(DOCUMENTS)).backward()
         optimiser.step()
     ids, scores = layer.top_k(hidden, LABELS)
-    for right, found, probabilities in zip(DOCUMENTS, ids, scores, strict=True):
-        assert set(found[: len(right)].tolist()) == set(right)
-        assert (probabilities[: len(right)] > 0.5).all()
-        assert (probabilities[len(right) :] < 0.5).all()
+    for relevant, found, probabilities in zip(DOCUMENTS, ids, scores, strict=True):
+        assert set(found[: len(relevant)].tolist()) == set(relevant)
+        assert (probabilities[: len(relevant)] > 0.5).all()
+        assert (probabilities[len(relevant) :] < 0.5).all()
 
 
 def test_weights_and_clusters_make_the_layer_again() -> None:

@@ -38,14 +38,14 @@ def short(tiny_encoder: Maker) -> Callable[..., Settings]:
     def made(kind: str = "bert", **changes: Any) -> Settings:
         plain: Settings = {
             "encoder": {"name": str(tiny_encoder(kind)), "max_tokens": 24, "pooling": "mean"},
-            "training": {"epochs": 2, "batch": 20, "encoder_learning_rate": 0.003},
+            "training": {"epochs": 2, "batch_size": 20, "encoder_learning_rate": 0.003},
         }
         return {**plain, **changes} | {key: {**plain[key], **value} for key, value in changes.items() if key in plain}
 
     return made
 
 
-def right(model: AplcXlNet, corpus: Corpus) -> float:
+def relevant(model: AplcXlNet, corpus: Corpus) -> float:
     top = model.predict(corpus, k=1).ids[:, 0]
     rows = np.flatnonzero(np.diff(corpus.targets.indptr)).tolist()
     return float(np.mean([top[row] in corpus.labels_of(row) for row in rows]))
@@ -58,7 +58,7 @@ def assert_same_weights(one: AplcXlNet, other: AplcXlNet) -> None:
         np.testing.assert_array_equal(found[name], weight, err_msg=name)
 
 
-LONGER = {"epochs": 12, "batch": 10, "learning_rate": 0.02, "hidden_learning_rate": 0.02, "evaluate_every": 12}
+LONGER = {"epochs": 12, "batch_size": 10, "learning_rate": 0.02, "hidden_learning_rate": 0.02, "evaluate_every": 12}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ LONGER = {"epochs": 12, "batch": 10, "learning_rate": 0.02, "hidden_learning_rat
     [
         ("xlnet", {}), ("xlnet", {"encoder": {"pooling": "auto", "frozen_layers": 1}}), ("bert", {"hidden": 24}),
         ("bert", {"encoder": {"frozen_layers": 1}}), ("bert", {"partition": "auto", "clusters": 3}),
-        ("bert", {"training": {"average_from": 6}}), ("albert", {}),
+        ("bert", {"training": {"swa_start_epoch": 6}}), ("albert", {}),
         ("bert", {"training": {"head_epochs": 4}, "encoder": {"frozen_layers": 1}}),
     ],
     ids=str,
@@ -75,7 +75,7 @@ def test_variants_learn(short: Callable[..., Settings], kind: str, changes: Sett
     training = {"training": {**LONGER, **changes.get("training", {})}}
     corpus = small_corpus()
     model = AplcXlNet(**short(kind, **{**changes, **training})).fit(corpus)
-    assert right(model, corpus) > 0.7
+    assert relevant(model, corpus) > 0.7
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_variants_learn(short: Callable[..., Settings], kind: str, changes: Sett
         {"partition": "auto"}, {"decay": 4.0}, {"encoder": {"max_tokens": 5}}, {"encoder": {"pooling": "first"}},
         {"encoder": {"frozen_layers": 2}}, {"training": {"epochs": 3}}, {"training": {"learning_rate": 0.1}},
         {"training": {"encoder_learning_rate": 0.1}}, {"training": {"hidden_learning_rate": 0.1}},
-        {"training": {"warm_up": 0.5}}, {"training": {"clip_norm": 1e-6}}, {"training": {"weight_decay": 0.9}},
-        {"training": {"accumulate": 2}}, {"training": {"average_from": 0, "evaluate_every": 1}},
+        {"training": {"warmup_ratio": 0.5}}, {"training": {"max_grad_norm": 1e-6}}, {"training": {"weight_decay": 0.9}},
+        {"training": {"gradient_accumulation": 2}}, {"training": {"swa_start_epoch": 0, "evaluate_every": 1}},
     ],
     ids=str,
 )  # fmt: skip
@@ -141,7 +141,7 @@ def test_the_cheapest_partition() -> None:
         ({"decay": 0.5}, "decay"),
         ({"encoder": {"name": ""}}, "name"),
         ({"encoder": {"pooling": "max"}}, "pooling"),
-        ({"training": {"warm_up": 1.0}}, "warm_up"),
+        ({"training": {"warmup_ratio": 1.0}}, "warmup_ratio"),
         ({"partition": [0.5, 0.6]}, r"^aplc_xlnet: partition=\[0.5, 0.6\]: proportions must add up to 1, these"),
         (
             {"partition": [-0.5, 1.5]},
@@ -264,20 +264,20 @@ def test_labels_without_documents_are_left_out(short: Callable[..., Settings], t
 def test_going_on_after_a_kill_gives_the_same_model(
     short: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frozen: int
 ) -> None:
-    training = {"epochs": 4, "evaluate_every": 2, "average_from": 2, "warm_up": 0.2}
+    training = {"epochs": 4, "evaluate_every": 2, "swa_start_epoch": 2, "warmup_ratio": 0.2}
     settings = short(encoder={"frozen_layers": frozen}, training=training)
     corpus = small_corpus(100)
     whole = AplcXlNet(**settings).fit(corpus)
-    calls, loss = [0], cluster_network.ClusterLearner.loss
+    calls, loss = [0], cluster_network.AplcLearner.loss
 
-    def killed(self: cluster_network.ClusterLearner, *given: Any) -> Any:
+    def killed(self: cluster_network.AplcLearner, *given: Any) -> Any:
         calls[0] += 1
         if calls[0] > 12:
             raise KeyboardInterrupt
         return loss(self, *given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(cluster_network.ClusterLearner, "loss", killed)
+        patch.setattr(cluster_network.AplcLearner, "loss", killed)
         with pytest.raises(KeyboardInterrupt):
             AplcXlNet(**settings).fit(corpus, checkpoints=tmp_path / "pieces")
     assert list((tmp_path / "pieces").glob("*-epoch.safetensors"))
@@ -299,7 +299,7 @@ def test_two_processes_learn_what_one_learns(fork_server: Callable[..., ForkServ
     settings = {
         "encoder": {"name": str(tiny_bert(tmp_path / "bert", words, **still)), "max_tokens": 24, "frozen_layers": 1},
         "dropout": 0.0,
-        "training": {"epochs": 1, "batch": 7, "learning_rate": 0.01, "encoder_learning_rate": 0.003},
+        "training": {"epochs": 1, "batch_size": 7, "learning_rate": 0.01, "encoder_learning_rate": 0.003},
         "partition": [1, 4],  # the last tail is needed by few documents
     }
     run = fork_server("numba", "lightning.pytorch").run(CHILD, json.dumps(settings))
@@ -321,7 +321,7 @@ def test_memory_grows_with_what_is_learned(short: Callable[..., Settings], monke
         return AplcXlNet(**short(**changes)).memory_needed(corpus)
 
     assert needed(encoder={"frozen_layers": 2}) < needed() < needed(hidden=4096)
-    assert needed(training={"batch": 1}) < needed()
+    assert needed(training={"batch_size": 1}) < needed()
     assert needed(encoder={"checkpointing": True}) < needed()
     assert AplcXlNet().memory_needed(corpus) > 3 << 30  # XLNet-base
     monkeypatch.setattr(base, "available_memory", lambda: 10)

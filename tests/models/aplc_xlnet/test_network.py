@@ -13,12 +13,14 @@ from scipy.sparse import csr_array
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.strings import Strings
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
-from xmtc.models.aplc_xlnet.network import ClusterLearner, ClusterNetwork, HeadLearner, LabelledVectors, best_labels
+from xmtc.models.aplc_xlnet.model import AplcConfig
+from xmtc.models.aplc_xlnet.network import AplcLearner, AplcNetwork, HeadLearner, LabelledVectors, best_labels
 from xmtc.nn.datasets import LabelledTexts
-from xmtc.nn.dropout import chance, dropped
+from xmtc.nn.dropout import dropout, dropout_rng
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.encoders.pretrained import load_pretrained
-from xmtc.nn.parallel import cores_at_work
+from xmtc.nn.layers import seeded
+from xmtc.nn.parallel import torch_threads
 from xmtc.nn.settings import EncoderSettings, TransformerTraining
 from xmtc.nn.trainer import train
 
@@ -30,33 +32,36 @@ CLUSTERS = FrequencyClusters.by_cut_offs(np.array([9, 9, 5, 5, 1, 1]), [2, 4])
 
 
 @pytest.fixture(params=["bert", "xlnet"])
-def learner(request: pytest.FixtureRequest, tiny_encoder: Maker) -> ClusterLearner:
+def learner(request: pytest.FixtureRequest, tiny_encoder: Maker) -> AplcLearner:
     loaded = load_pretrained(str(tiny_encoder(request.param)))
     encoder = Encoder.of(loaded, EncoderSettings(max_tokens=32, pooling="mean"))
-    network = ClusterNetwork.made(encoder, CLUSTERS, hidden=24, decay=2, dropout=0.1, seed=3)
+    with seeded(3):
+        network = AplcNetwork(encoder, CLUSTERS, AplcConfig(hidden=24, decay=2, dropout=0.1))
     tokens = loaded.tokenizer.encode(Strings.of(TEXTS), 32)
     documents = LabelledTexts(EncoderTexts(tokens), csr_array(LABELS))
-    return ClusterLearner(network, documents, documents)
+    return AplcLearner(network, documents, documents)
 
 
-def test_hidden_layer(learner: ClusterLearner) -> None:
+def test_hidden_layer(learner: AplcLearner) -> None:
     network, texts, some = learner.network, learner.train.texts, np.arange(5)
     with torch.no_grad():
         vectors = network.encoder(texts, some)
         expected = torch.tanh(vectors @ network.hidden.weight.T + network.hidden.bias)
         torch.testing.assert_close(network(texts, some), expected)
         # The encoder draws first, the hidden layer goes on with the same source.
-        draws = chance(4)
-        vectors = network.encoder(texts, some, draws)
-        expected = dropped(torch.tanh(network.hidden(vectors)), 0.1, draws)
-        torch.testing.assert_close(network(texts, some, chance(4)), expected)
+        rng = dropout_rng(4)
+        vectors = network.encoder(texts, some, rng)
+        expected = dropout(torch.tanh(network.hidden(vectors)), 0.1, rng)
+        torch.testing.assert_close(network(texts, some, dropout_rng(4)), expected)
 
 
 def test_new_weights_depend_on_the_seed_alone(tiny_encoder: Maker) -> None:
     encoder = Encoder.of(load_pretrained(str(tiny_encoder("bert"))), EncoderSettings())
-    one, two, other = (
-        ClusterNetwork.made(encoder, CLUSTERS, hidden=None, decay=2, dropout=0.1, seed=seed) for seed in (1, 1, 2)
-    )
+    networks = []
+    for seed in (1, 1, 2):
+        with seeded(seed):
+            networks.append(AplcNetwork(encoder, CLUSTERS, AplcConfig()))
+    one, two, other = networks
     assert one.hidden.out_features == encoder.width
     assert torch.equal(one.hidden.weight, two.hidden.weight)
     assert torch.equal(one.output.head.weight, two.output.head.weight)
@@ -65,10 +70,10 @@ def test_new_weights_depend_on_the_seed_alone(tiny_encoder: Maker) -> None:
     assert not one.hidden.bias.any()
 
 
-def test_loss_is_that_of_the_clusters_and_idle_tails_have_no_gradient(learner: ClusterLearner) -> None:
+def test_loss_is_that_of_the_clusters_and_idle_tails_have_no_gradient(learner: AplcLearner) -> None:
     documents = np.array([0, 1])  # ship ship, ship bread: labels of the head
-    loss = learner.loss(documents, chance(0))
-    hidden = learner.network(learner.train.texts, documents, chance(0))
+    loss = learner.loss(documents, dropout_rng(0))
+    hidden = learner.network(learner.train.texts, documents, dropout_rng(0))
     assert loss.item() == pytest.approx(learner.network.output(hidden, csr_array(LABELS[:2])).item())
     loss.backward()  # type: ignore[no-untyped-call]
     assert all(weight.grad is None for weight in learner.network.output.tails.parameters())
@@ -77,12 +82,12 @@ def test_loss_is_that_of_the_clusters_and_idle_tails_have_no_gradient(learner: C
 
 
 def test_best_labels_in_batches_are_those_of_single_documents(
-    learner: ClusterLearner, monkeypatch: pytest.MonkeyPatch
+    learner: AplcLearner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("xmtc.nn.encoders.encoder.TOKENS_TOGETHER", 30)
     monkeypatch.setattr("xmtc.models.aplc_xlnet.network.READ_TOGETHER", 11)
     monkeypatch.setattr("xmtc.models.aplc_xlnet.network.SCORED_TOGETHER", 4)
-    with cores_at_work() as cores:
+    with torch_threads() as cores:
         ids, scores = best_labels(learner.network, learner.train.texts, 4, cores)
     for document in (0, 7, 35):
         with torch.inference_mode():
@@ -91,15 +96,15 @@ def test_best_labels_in_batches_are_those_of_single_documents(
         np.testing.assert_allclose(scores[document], alone[1][0], rtol=1e-5)
 
 
-def test_it_learns_words_of_head_and_tails(learner: ClusterLearner) -> None:
+def test_it_learns_words_of_head_and_tails(learner: AplcLearner) -> None:
     settings = TransformerTraining(
-        epochs=40, batch=6, learning_rate=0.02, encoder_learning_rate=0.003, evaluate_every=30, patience=30
+        epochs=40, batch_size=6, learning_rate=0.02, encoder_learning_rate=0.003, evaluate_every=30, patience=30
     )
-    with cores_at_work() as cores:
-        before = learner.quality(cores)
+    with torch_threads() as cores:
+        before = learner.validation_ndcg(cores)
     train(learner, settings, 0, Checkpoints(None, {}), "toy")
-    with cores_at_work() as cores:
-        after = learner.quality(cores)
+    with torch_threads() as cores:
+        after = learner.validation_ndcg(cores)
         ids, _ = best_labels(learner.network, learner.train.texts, 2, cores)
     assert before is not None
     assert after is not None
@@ -108,15 +113,15 @@ def test_it_learns_words_of_head_and_tails(learner: ClusterLearner) -> None:
         assert (ids[LABELS[:, label] > 0] == label).any(1).mean() > 0.5
 
 
-def test_without_validation_documents_there_is_no_quality(learner: ClusterLearner) -> None:
+def test_without_validation_documents_there_is_no_quality(learner: AplcLearner) -> None:
     learner.valid = LabelledTexts(learner.valid.texts, csr_array(np.zeros_like(LABELS)))
-    with cores_at_work() as cores:
-        assert learner.quality(cores) is None
+    with torch_threads() as cores:
+        assert learner.validation_ndcg(cores) is None
 
 
-def test_head_learns_alone(learner: ClusterLearner) -> None:
+def test_head_learns_alone(learner: AplcLearner) -> None:
     network = learner.network
-    with cores_at_work() as cores:
+    with torch_threads() as cores:
         vectors = torch.from_numpy(network.encoder.vectors(learner.train.texts, cores))
         known = LabelledVectors(vectors, learner.train.targets)
         network.expect(vectors)
@@ -126,14 +131,14 @@ def test_head_learns_alone(learner: ClusterLearner) -> None:
         hidden = network(learner.train.texts, some)
         torch.testing.assert_close(network.states(vectors[:9]), hidden)
         encoder = {name: weight.clone() for name, weight in network.encoder.state_dict().items()}
-        before = head.quality(cores)
-        settings = TransformerTraining(epochs=15, batch=6, learning_rate=0.02, evaluate_every=6)
+        before = head.validation_ndcg(cores)
+        settings = TransformerTraining(epochs=15, batch_size=6, learning_rate=0.02, evaluate_every=6)
         train(head, settings, 0, Checkpoints(None, {}), "head")
         assert before is not None
-        assert (head.quality(cores) or 0) > before + 0.1
-        assert head.quality(cores) == pytest.approx(learner.quality(cores))
+        assert (head.validation_ndcg(cores) or 0) > before + 0.1
+        assert head.validation_ndcg(cores) == pytest.approx(learner.validation_ndcg(cores))
     for name, weight in network.encoder.state_dict().items():
         assert torch.equal(weight, encoder[name]), name
     nobody = LabelledVectors(vectors[:0], csr_array(np.zeros((0, 6), np.float32)))
-    with cores_at_work() as cores:
-        assert HeadLearner(network, known, nobody).quality(cores) is None
+    with torch_threads() as cores:
+        assert HeadLearner(network, known, nobody).validation_ndcg(cores) is None

@@ -17,12 +17,12 @@ CANDIDATES = torch.tensor([[6, 0, 3, 1, 5], [2, 2, 4, 2, 0], [1, 2, 3, 4, 5]])
 
 
 def some_attention(
-    layers: Sequence[int] = (3, 2), sparse: bool = False, own: bool = False, match: bool = True
+    layers: Sequence[int] = (3, 2), sparse: bool = False, own: bool = False, logsumexp_score: bool = True
 ) -> LabelAttention:
     torch.manual_seed(0)
-    attention = LabelAttention(LABELS, WIDTH, layers, sparse, own, match).double()
-    if attention.match is not None:
-        nn.init.constant_(attention.match, 0.7)
+    attention = LabelAttention(LABELS, WIDTH, layers, sparse, own, logsumexp_score).double()
+    if attention.logsumexp_score is not None:
+        nn.init.constant_(attention.logsumexp_score, 0.7)
     if isinstance(attention.own, nn.Embedding):
         nn.init.normal_(attention.own.weight)
     for layer in layers_of(attention):
@@ -51,15 +51,15 @@ def naive_looks(attention: LabelAttention, words: Tensor, label: int) -> Tensor:
 
 def naive_score(attention: LabelAttention, words: Tensor, label: int) -> Tensor:
     """As in the paper: the mean of the hidden states first, then all layers."""
-    looks = naive_looks(attention, words, label)
-    value = torch.stack([look * word for look, word in zip(looks, words, strict=True)]).sum(0)
+    attention_weights = naive_looks(attention, words, label)
+    value = torch.stack([look * word for look, word in zip(attention_weights, words, strict=True)]).sum(0)
     *inner, last = layers_of(attention)
     for layer in inner:
         value = (layer.weight @ value + layer.bias).clamp(min=0)
     own = attention.own.weight[label] if isinstance(attention.own, nn.Embedding) else 0
     score = ((last.weight + own) @ value + last.bias)[0]
-    if attention.match is not None:
-        score = score + attention.match * (words @ rows_of(attention)[label]).exp().mean().log()
+    if attention.logsumexp_score is not None:
+        score = score + attention.logsumexp_score * (words @ rows_of(attention)[label]).exp().mean().log()
     return score
 
 
@@ -82,13 +82,13 @@ def gradients(scores: Tensor, attention: LabelAttention, hidden: Tensor) -> list
 @pytest.mark.parametrize("candidates", [None, CANDIDATES], ids=["all labels", "candidates"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("own", [False, True], ids=["shared outputs", "own outputs"])
-@pytest.mark.parametrize("match", [False, True], ids=["the paper's", "match"])
+@pytest.mark.parametrize("logsumexp_score", [False, True], ids=["the paper's", "logsumexp_score"])
 def test_attention_word_by_word(
     monkeypatch: pytest.MonkeyPatch, at_once: int, layers: Sequence[int], candidates: Tensor | None, sparse: bool,
-    own: bool, match: bool,
+    own: bool, logsumexp_score: bool,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(module, "MOST_SCORES", at_once)
-    attention, hidden = some_attention(layers, sparse, own, match), some_hidden()
+    attention, hidden = some_attention(layers, sparse, own, logsumexp_score), some_hidden()
     found, expected = attention(hidden, LENGTHS, candidates), naive(attention, hidden, candidates)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(gradients(found, attention, hidden), gradients(expected, attention, hidden))
@@ -151,6 +151,6 @@ def test_nobody_looks_at_padding() -> None:
 def test_where_a_label_looks(document: int) -> None:
     attention, hidden = some_attention(), some_hidden()
     length = LENGTHS[document : document + 1]
-    looks = attention.looks(hidden[document : document + 1], length, 4)
-    torch.testing.assert_close(looks, naive_looks(attention, hidden[document, : int(length)], 4))
-    torch.testing.assert_close(looks.sum().item(), 1.0)
+    attention_weights = attention.attention_weights(hidden[document : document + 1], length, 4)
+    torch.testing.assert_close(attention_weights, naive_looks(attention, hidden[document, : int(length)], 4))
+    torch.testing.assert_close(attention_weights.sum().item(), 1.0)

@@ -20,8 +20,8 @@ from xmtc.models.registry import load
 from xmtc.predictions import Predictions
 
 SMALL: dict[str, Any] = QUICK["attentionxml"]
-TREE: dict[str, Any] = {"tree": "tree", "levels": 1, "arity": 2, "max_leaf": 2, "candidates": 2}
-DEEP: dict[str, Any] = {"tree": "tree", "levels": 2, "arity": 2, "max_leaf": 1, "candidates": 3}
+TREE: dict[str, Any] = {"tree": "tree", "levels": 1, "arity": 2, "max_leaf": 2, "beam_width": 2}
+DEEP: dict[str, Any] = {"tree": "tree", "levels": 2, "arity": 2, "max_leaf": 1, "beam_width": 3}
 LABEL_TABLES = ("head.rows.weight", "head.own.weight")
 CHILD = Path(__file__).parent / "children" / "train_until_killed.py"
 
@@ -62,9 +62,9 @@ def assert_same_weights(one: AttentionXml, two: AttentionXml) -> None:
 @pytest.mark.parametrize(
     "settings",
     [TREE, DEEP, {"pooling": "max"}, {"layers": (16, 8)}, {"words": {"vectors": "learn"}}, {"words": {"frozen": True}},
-     {"training": {"average_from": None}}, {"training": {"accumulate": 2, "clip": None}}, {"shortlist": "dismec"},
-     {"shortlist": "parabel", **TREE}, {"shortlist": "bonsai"}, {"shortlist": "knn", **DEEP},
-     {"match": False}, {"match": False, "shortlist": "dismec"}, {"own_outputs": False}],
+     {"training": {"swa_start_epoch": None}}, {"training": {"gradient_accumulation": 2, "clip": None}}, {"shortlist":
+     "dismec"}, {"shortlist": "parabel", **TREE}, {"shortlist": "bonsai"}, {"shortlist": "knn", **DEEP},
+     {"logsumexp_score": False}, {"logsumexp_score": False, "shortlist": "dismec"}, {"own_outputs": False}],
 )  # fmt: skip
 def test_every_way_learns(settings: dict[str, Any]) -> None:
     corpus = small_corpus()
@@ -82,24 +82,24 @@ def test_frozen_word_vectors_stay(tmp_path: Path) -> None:
     assert np.abs(tables[0] - tables[1]).max() > 0
 
 
-@pytest.mark.parametrize("match", [True, False])
-def test_each_level_begins_with_the_one_above(match: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("logsumexp_score", [True, False])
+def test_each_level_begins_with_the_one_above(logsumexp_score: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a match also a label's rows with those of its parent; in the paper they are new."""
     begun: list[bool] = []
     from xmtc.models.attentionxml import network as networks
 
-    real = networks.TextNetwork.begin_from
+    real = networks.AttentionXmlNetwork.init_from_parent
 
-    def begin(self: networks.TextNetwork, above: networks.TextNetwork, parents: Any) -> None:
+    def begin(self: networks.AttentionXmlNetwork, above: networks.AttentionXmlNetwork, parents: Any) -> None:
         new = {name: array.copy() for name, array in self.to_arrays().items() if name in LABEL_TABLES}
         real(self, above, parents)
         mine, theirs = self.to_arrays(), above.to_arrays()
         for name, before in new.items():
-            np.testing.assert_array_equal(mine[name], theirs[name][parents] if match else before)
+            np.testing.assert_array_equal(mine[name], theirs[name][parents] if logsumexp_score else before)
         begun.append(all(np.array_equal(mine[name], theirs[name]) for name in mine if name not in LABEL_TABLES))
 
-    monkeypatch.setattr(networks.TextNetwork, "begin_from", begin)
-    AttentionXml(**short(**DEEP, match=match)).fit(small_corpus())
+    monkeypatch.setattr(networks.AttentionXmlNetwork, "begin_from", begin)
+    AttentionXml(**short(**DEEP, logsumexp_score=logsumexp_score)).fit(small_corpus())
     assert begun == [True, True]
 
 
@@ -124,13 +124,13 @@ def test_warm_up_comes_before_the_first_level(monkeypatch: pytest.MonkeyPatch) -
         return real(table, train, valid, epochs, seed)
 
     monkeypatch.setattr(warm_up, "warmed_up", spy)
-    models = [AttentionXml(**short(**TREE, trees=2, words={"warm_up": n})).fit(small_corpus()) for n in (0, 3)]
+    models = [AttentionXml(**short(**TREE, trees=2, words={"warmup_ratio": n})).fit(small_corpus()) for n in (0, 3)]
     assert asked == [(4, 12, 3)] * 2  # the nodes of the first level, for each tree
     cold, warm = (weights_of(model)["0.0.words.words.weight"] for model in models)
     assert not np.allclose(cold, warm)
 
 
-@pytest.mark.parametrize("option", ["shortcut", "match"])
+@pytest.mark.parametrize("option", ["shortcut", "logsumexp_score"])
 def test_what_the_paper_does_not_have_is_an_option(option: str) -> None:
     models = [AttentionXml(**short(**{option: on})).fit(small_corpus()) for on in (True, False)]
     named = [{name for name in weights_of(model) if option in name} for model in models]
@@ -151,7 +151,7 @@ def test_further_levels_learn_from_what_the_search_finds(monkeypatch: pytest.Mon
 
     learners: list[levels.LevelLearner] = []
     above: list[levels.Beam] = []
-    make, step = levels.LevelLearner.__init__, levels.step_down
+    make, step = levels.LevelLearner.__init__, levels.expand_beam
 
     def remember(self: levels.LevelLearner, *arguments: Any) -> None:
         make(self, *arguments)
@@ -165,18 +165,18 @@ def test_further_levels_learn_from_what_the_search_finds(monkeypatch: pytest.Mon
     monkeypatch.setattr(levels.LevelLearner, "__init__", remember)
     monkeypatch.setattr(levels, "step_down", remember_step)
     corpus = small_corpus()
-    AttentionXml(**changed(training={"epochs": 1}, **{**DEEP, "candidates": 1})).fit(corpus)
+    AttentionXml(**changed(training={"epochs": 1}, **{**DEEP, "beam_width": 1})).fit(corpus)
     assert len(learners) == 3
     for upper, lower in pairwise(learners):
         for row in range(len(lower.train.tokens)):
-            right = upper.train.targets.indices[slice(*upper.train.targets.indptr[row : row + 2])]
-            if len(right):
-                assert lower.beam.nodes[row, 0] in right
+            relevant = upper.train.targets.indices[slice(*upper.train.targets.indptr[row : row + 2])]
+            if len(relevant):
+                assert lower.beam.nodes[row, 0] in relevant
     second = above[2]  # the training documents' nodes before the step down from the second level
     assert (second.scores < 0).all()
     rows = np.arange(len(second.nodes))
-    wrong = [second.nodes[row, 0] not in learners[0].train.targets[[row]].indices for row in rows]
-    assert any(wrong), "after one epoch the search makes mistakes"
+    irrelevant = [second.nodes[row, 0] not in learners[0].train.targets[[row]].indices for row in rows]
+    assert any(irrelevant), "after one epoch the search makes mistakes"
 
 
 def test_trees_of_an_ensemble_differ_and_are_averaged() -> None:
@@ -210,7 +210,7 @@ def test_a_tree_follows_from_the_number_of_labels(labels: int, levels: int, firs
     assert shape.levels == levels
     if levels:
         assert labels / shape.max_leaf / shape.arity ** (levels - 1) <= first_level
-        assert shape.candidates * shape.max_leaf >= 512
+        assert shape.beam_width * shape.max_leaf >= 512
         assert "tree" in shape.reason
 
 
@@ -239,13 +239,13 @@ def test_what_may_be_a_number_or_a_list_says_what_is_wrong(training: dict[str, A
 
 def test_more_candidates_than_nodes() -> None:
     corpus = small_corpus()
-    model = AttentionXml(**changed(**{**TREE, "candidates": 50})).fit(corpus)
+    model = AttentionXml(**changed(**{**TREE, "beam_width": 50})).fit(corpus)
     assert (model.predict(corpus, k=6).ids >= 0).all(), "with all nodes followed every label is found"
 
 
 def test_probabilities_are_products_down_the_path() -> None:
     corpus = small_corpus()
-    model = AttentionXml(**short(**{**DEEP, "candidates": 50})).fit(corpus)
+    model = AttentionXml(**short(**{**DEEP, "beam_width": 50})).fit(corpus)
     import torch
 
     from xmtc.nn.batching import padded
@@ -261,11 +261,11 @@ def test_probabilities_are_products_down_the_path() -> None:
                    for network, asked in zip(member.networks, [None, *below], strict=True)]  # fmt: skip
         expected = {}
         for label in range(6):
-            chance, node = 1.0, label
+            probability, node = 1.0, label
             for level, scores in zip(reversed(member.tree.levels), reversed(own), strict=True):
-                chance *= float(scores[node])
+                probability *= float(scores[node])
                 node = int(np.flatnonzero(level.toarray()[:, node])[0])
-            expected[label] = chance
+            expected[label] = probability
         for label, score in zip(top.ids[row].tolist(), top.scores[row].tolist(), strict=True):
             assert score == pytest.approx(expected[label], rel=1e-4, abs=1e-6)
 
@@ -277,7 +277,7 @@ def test_probabilities_are_products_down_the_path() -> None:
 def test_going_on_after_a_kill_gives_the_same_model(
     settings: dict[str, Any], moments: tuple[int, ...], tmp_path: Path, fork_server: Callable[..., ForkServer]
 ) -> None:
-    chosen = changed(training={"epochs": 3, "batch": 4, "evaluate_every": 4, "average_from": 1}, **settings)
+    chosen = changed(training={"epochs": 3, "batch_size": 4, "evaluate_every": 4, "swa_start_epoch": 1}, **settings)
     whole = AttentionXml(**chosen).fit(small_corpus())
     for moment in moments:  # 27 steps an epoch
         folder = tmp_path / str(moment)
@@ -312,13 +312,13 @@ def test_validation_documents_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     from xmtc.nn import level as levels
 
     seen: list[int] = []
-    real = levels.LevelLearner.quality
+    real = levels.LevelLearner.validation_ndcg
 
-    def quality(self: levels.LevelLearner, cores: Any) -> float | None:
+    def validation_ndcg(self: levels.LevelLearner, cores: Any) -> float | None:
         seen.append(len(self.valid.tokens))
         return real(self, cores)
 
-    monkeypatch.setattr(levels.LevelLearner, "quality", quality)
+    monkeypatch.setattr(levels.LevelLearner, "validation_ndcg", validation_ndcg)
     corpus, valid = small_corpus(), small_corpus(40, seed=3)
     AttentionXml(**short()).fit(corpus, valid)
     AttentionXml(**short()).fit(corpus)

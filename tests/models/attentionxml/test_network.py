@@ -9,26 +9,26 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from xmtc.models.attentionxml.network import TextNetwork
-from xmtc.nn.dropout import chance
+from xmtc.models.attentionxml.network import AttentionXmlNetwork
+from xmtc.nn.dropout import dropout_rng
 from xmtc.nn.serialization import load_weights
 
 IDS, LENGTHS = torch.tensor([[3, 4, 5], [2, 0, 0]]), torch.tensor([3, 1])
 
 
-def made(labels: int = 6, **options: Any) -> TextNetwork:
+def made(labels: int = 6, **options: Any) -> AttentionXmlNetwork:
     table = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
     standard = {"hidden": 3, "layers": [5], "word_dropout": 0.5, "dropout": 0.5, "frozen": False}
-    return TextNetwork.made(
+    return AttentionXmlNetwork.made(
         table, labels, **{**standard, "own_outputs": True, "bottleneck": None, "seed": 1, **options}
     )
 
 
-def load(network: TextNetwork, arrays: dict[str, NDArray[Any]]) -> None:
+def load(network: AttentionXmlNetwork, arrays: dict[str, NDArray[Any]]) -> None:
     load_weights(network.with_rows_like(arrays), arrays)
 
 
-def same(one: TextNetwork, other: TextNetwork) -> list[str]:
+def same(one: AttentionXmlNetwork, other: AttentionXmlNetwork) -> list[str]:
     others = other.state_dict()
     return [
         name for name, weight in one.state_dict().items()
@@ -50,15 +50,15 @@ def test_the_seed_makes_the_weights_and_leaves_torch_alone(bottleneck: int | Non
 def test_chance_comes_from_draws_alone() -> None:
     network = made()
     assert torch.equal(network(IDS, LENGTHS), network(IDS, LENGTHS))
-    assert torch.equal(network(IDS, LENGTHS, None, chance(0)), network(IDS, LENGTHS, None, chance(0)))
-    assert not torch.equal(network(IDS, LENGTHS, None, chance(0)), network(IDS, LENGTHS))
+    assert torch.equal(network(IDS, LENGTHS, None, dropout_rng(0)), network(IDS, LENGTHS, None, dropout_rng(0)))
+    assert not torch.equal(network(IDS, LENGTHS, None, dropout_rng(0)), network(IDS, LENGTHS))
 
 
 def test_a_level_begins_with_all_but_the_labels_of_the_one_above() -> None:
     above, below = made(), made(labels=11, seed=2)
     of_labels = {"head.rows.weight", "head.own.weight"}
     before = {name: below.state_dict()[name].clone() for name in of_labels}
-    below.begin_from(above)
+    below.init_from_parent(above)
     assert set(same(above, below)) == set(above.state_dict()) - of_labels
     assert all(torch.equal(below.state_dict()[name], weight) for name, weight in before.items())
     with torch.no_grad():
@@ -67,9 +67,9 @@ def test_a_level_begins_with_all_but_the_labels_of_the_one_above() -> None:
 
 
 def test_a_label_may_begin_with_the_weights_of_its_parent() -> None:
-    above, below = made(match=True), made(labels=8, seed=2, match=True)
+    above, below = made(logsumexp_score=True), made(labels=8, seed=2, logsumexp_score=True)
     parents = np.array([5, 0, 1, 4, 0, 3, 2, 5])
-    below.begin_from(above, parents)
+    below.init_from_parent(above, parents)
     torch.testing.assert_close(below(IDS, LENGTHS), above(IDS, LENGTHS)[:, parents])
 
 
@@ -111,8 +111,8 @@ def test_arrays_hold_everything(kind: str, within: float) -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "int8"])
 @pytest.mark.parametrize("wrong", [{"labels": 5}, {"labels": 7}, {"hidden": 2}], ids=str)
-def test_rows_of_other_labels_or_another_width_do_not_fit(kind: str, wrong: dict[str, int]) -> None:
-    arrays, others = made().to_arrays(kind), made(**wrong).to_arrays(kind)
+def test_rows_of_other_labels_or_another_width_do_not_fit(kind: str, irrelevant: dict[str, int]) -> None:
+    arrays, others = made().to_arrays(kind), made(**irrelevant).to_arrays(kind)
     with pytest.raises(ValueError, match="rows"):
         load(made(), arrays | {name: array for name, array in others.items() if name.startswith("head.rows.")})
 
@@ -134,6 +134,6 @@ def test_arrays_that_do_not_fit(harm: str) -> None:
 
 def test_a_label_looks_at_words_not_at_padding() -> None:
     network = made()
-    looks = network.looks(IDS[1:], LENGTHS[1:], 4)
-    assert looks.tolist() == [1.0]
-    assert network.looks(IDS[:1], LENGTHS[:1], 4).sum().item() == pytest.approx(1)
+    attention_weights = network.attention_weights(IDS[1:], LENGTHS[1:], 4)
+    assert attention_weights.tolist() == [1.0]
+    assert network.attention_weights(IDS[:1], LENGTHS[:1], 4).sum().item() == pytest.approx(1)

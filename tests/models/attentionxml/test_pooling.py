@@ -24,8 +24,10 @@ def test_each_unit_is_taken_where_it_is_largest() -> None:
 
 def test_it_looks_where_units_are_largest() -> None:
     hidden = torch.tensor([[[0.0, 9, 9, 9], [1, 0, 0, 0], [99, 99, 99, 99]]])
-    looks = MaxPooling(labels=2, width=4, bottleneck=3).looks(hidden, torch.tensor([2]), label=0)
-    assert looks.tolist() == [0.75, 0.25]
+    attention_weights = MaxPooling(labels=2, width=4, bottleneck=3).attention_weights(
+        hidden, torch.tensor([2]), label=0
+    )
+    assert attention_weights.tolist() == [0.75, 0.25]
 
 
 def test_it_has_no_candidates() -> None:

@@ -18,7 +18,7 @@ from xmtc.models.attentionxml.shortlist import LISTED, Shortlister
 from xmtc.models.registry import load
 
 NOTHING_KEPT = Checkpoints(None, {})
-SHORT: dict[str, Any] = {**QUICK["attentionxml"], "training": {"epochs": 1, "batch": 10}, "shortlist": "knn"}
+SHORT: dict[str, Any] = {**QUICK["attentionxml"], "training": {"epochs": 1, "batch_size": 10}, "shortlist": "knn"}
 
 
 def test_no_document_votes_for_itself() -> None:
@@ -38,9 +38,9 @@ def test_log_odds_are_honest() -> None:
     corpus = small_corpus(300)
     _, fair = Shortlister.fit("dismec", corpus, 0, NOTHING_KEPT)
     listed = fair.labels >= 0
-    right = [[label in corpus.labels_of(row) for label in labels] for row, labels in enumerate(fair.labels.tolist())]
-    chances = 1 / (1 + np.exp(-fair.odds[listed]))
-    assert chances.mean() == pytest.approx(np.array(right)[listed].mean(), abs=0.02)
+    relevant = [[label in corpus.labels_of(row) for label in labels] for row, labels in enumerate(fair.labels.tolist())]
+    probabilities = 1 / (1 + np.exp(-fair.odds[listed]))
+    assert probabilities.mean() == pytest.approx(np.array(relevant)[listed].mean(), abs=0.02)
     assert (np.diff(fair.odds, axis=1)[listed[:, 1:]] <= 1e-6).all(), "the order of the lists is lost"
 
 

@@ -20,9 +20,9 @@ from xmtc.models import base
 from xmtc.models.c2ae.model import C2ae
 from xmtc.models.registry import load
 from xmtc.nn.serialization import weights_of
-from xmtc.nn.trainer import Task
+from xmtc.nn.trainer import Trainer
 
-SMALL: dict[str, Any] = {"hidden": 8, "latent": 3, "dropout": 0.0, "training": {"epochs": 2, "batch": 10}}
+SMALL: dict[str, Any] = {"hidden": 8, "latent": 3, "dropout": 0.0, "training": {"epochs": 2, "batch_size": 10}}
 TAGS = ["fruit", "weather", "music"]
 WORDS = ["apple", "storm", "violin"]
 
@@ -46,7 +46,7 @@ def settings(**changes: Any) -> dict[str, Any]:
     return {**SMALL, **changes, "training": training}
 
 
-def right(model: C2ae, corpus: Corpus) -> float:
+def relevant(model: C2ae, corpus: Corpus) -> float:
     top = model.predict(corpus, k=1).ids[:, 0]
     return float(np.mean([label in corpus.labels_of(row) for row, label in enumerate(top.tolist())]))
 
@@ -54,7 +54,7 @@ def right(model: C2ae, corpus: Corpus) -> float:
 def test_learns_from_features_of_any_scale() -> None:
     train, test = with_features(corpus_of(120)), with_features(corpus_of(40, seed=1), scale=100.0)
     model = C2ae(**settings(training={"epochs": 20, "learning_rate": 0.01})).fit(train)
-    assert right(model, test) > 0.9
+    assert relevant(model, test) > 0.9
     empty = replace(test[:1], features=csr_array(np.zeros((1, 3), np.float32)))
     assert (model.predict(empty, k=3).ids >= 0).all()
     with pytest.raises(XmtcError, match="trained on features"):
@@ -91,8 +91,8 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
     "changes",
     [
         {"seed": 1}, {"alpha": 0.5}, {"lagrange": 0.0}, {"dropout": 0.5}, {"training": {"epochs": 3}},
-        {"training": {"learning_rate": 0.1}}, {"training": {"batch": 5}},
-        {"training": {"average_from": 0, "evaluate_every": 1}},
+        {"training": {"learning_rate": 0.1}}, {"training": {"batch_size": 5}},
+        {"training": {"swa_start_epoch": 0, "evaluate_every": 1}},
     ],
     ids=str,
 )  # fmt: skip
@@ -107,12 +107,12 @@ def test_options_have_an_effect(changes: dict[str, Any]) -> None:
     [
         ({"latent": 0}, "latent=0"), ({"hidden": 0}, "hidden=0"), ({"alpha": -1}, "alpha=-1"),
         ({"lagrange": -1}, "lagrange=-1"), ({"alpha": math.inf}, "alpha=inf"), ({"dropout": 1}, "dropout=1"),
-        ({"training": {"batch": 0}}, r"training\.batch=0"),
+        ({"training": {"batch_size": 0}}, r"training\.batch_size=0"),
     ],
 )  # fmt: skip
-def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_named(irrelevant: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        C2ae(**wrong)
+        C2ae(**irrelevant)
 
 
 def test_documents_with_all_labels_or_none() -> None:
@@ -130,15 +130,15 @@ def test_validation_documents_with_labels_of_their_own() -> None:
 def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus, config = corpus_of(40), settings(dropout=0.3, training={"epochs": 3})
     whole = C2ae(**config).fit(corpus).predict(corpus, k=2)
-    step = Task._step
+    step = Trainer._step
 
-    def killed_in_the_third_epoch(task: Task, loss: float) -> None:
+    def killed_in_the_third_epoch(task: Trainer, loss: float) -> None:
         if task.steps == 9:
             raise MemoryError
         step(task, loss)
 
     with monkeypatch.context() as patch, pytest.raises(MemoryError):
-        patch.setattr(Task, "_step", killed_in_the_third_epoch)
+        patch.setattr(Trainer, "_step", killed_in_the_third_epoch)
         C2ae(**config).fit(corpus, checkpoints=tmp_path / "kept")
     assert list((tmp_path / "kept").glob("*-epoch.safetensors"))
     again = C2ae(**config).fit(corpus, checkpoints=tmp_path / "kept").predict(corpus, k=2)
@@ -174,5 +174,5 @@ def test_the_estimate_of_memory_grows_with_what_takes_it() -> None:
         wider = corpus.with_labels(corpus.labels.extend([f"more {at}" for at in range(1000)]))
         plain = C2ae(**SMALL).memory_needed(corpus)
         assert C2ae(**SMALL).memory_needed(wider) > plain
-        for change in ({"hidden": 99}, {"latent": 99}, {"training": {"batch": 99}}):
+        for change in ({"hidden": 99}, {"latent": 99}, {"training": {"batch_size": 99}}):
             assert C2ae(**settings(**change)).memory_needed(corpus) > plain

@@ -14,15 +14,16 @@ from scipy.sparse import csr_array
 from xmtc.corpus.sparse import make_csr
 from xmtc.models.c2ae.network import Bag, CoupledAutoencoder, CoupledLearner, link_loss, pair_loss
 from xmtc.nn.datasets import Examples
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.layers import seeded
 from xmtc.nn.parallel import Cores
 
 
-def pairs_in_loops(scores: list[list[float]], right: list[list[bool]]) -> float:
+def pairs_in_loops(scores: list[list[float]], relevant: list[list[bool]]) -> float:
     total = 0.0
-    for row, is_right in zip(scores, right, strict=True):
-        ours = [score for score, yes in zip(row, is_right, strict=True) if yes]
-        others = [score for score, yes in zip(row, is_right, strict=True) if not yes]
+    for row, is_hit in zip(scores, relevant, strict=True):
+        ours = [score for score, yes in zip(row, is_hit, strict=True) if yes]
+        others = [score for score, yes in zip(row, is_hit, strict=True) if not yes]
         losses = [math.exp(-(p - n)) for p in ours for n in others]
         total += sum(losses) / len(losses) if losses else 0.0
     return total / len(scores)
@@ -31,18 +32,18 @@ def pairs_in_loops(scores: list[list[float]], right: list[list[bool]]) -> float:
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 7))
 def test_pair_loss_is_that_of_all_pairs(seed: int, documents: int, labels: int) -> None:
     rng = np.random.default_rng(seed)
-    scores, right = rng.normal(0, 2, (documents, labels)), rng.random((documents, labels)) < 0.4
-    found = pair_loss(torch.from_numpy(scores), torch.from_numpy(right)).item()
-    assert found == pytest.approx(pairs_in_loops(scores.tolist(), right.tolist()), rel=1e-6, abs=1e-9)
+    scores, relevant = rng.normal(0, 2, (documents, labels)), rng.random((documents, labels)) < 0.4
+    found = pair_loss(torch.from_numpy(scores), torch.from_numpy(relevant)).item()
+    assert found == pytest.approx(pairs_in_loops(scores.tolist(), relevant.tolist()), rel=1e-6, abs=1e-9)
 
 
 def test_gradient_of_the_pair_loss() -> None:
     rng = np.random.default_rng(0)
     scores = torch.from_numpy(rng.normal(size=(4, 6))).requires_grad_()
-    right = torch.from_numpy(rng.random((4, 6)) < 0.4)
-    right[0], right[1] = False, True  # documents without right, and without wrong labels
-    assert torch.autograd.gradcheck(lambda values: pair_loss(values, right), scores)
-    pair_loss(scores, right).backward()  # type: ignore[no-untyped-call]
+    relevant = torch.from_numpy(rng.random((4, 6)) < 0.4)
+    relevant[0], relevant[1] = False, True  # documents without right, and without wrong labels
+    assert torch.autograd.gradcheck(lambda values: pair_loss(values, relevant), scores)
+    pair_loss(scores, relevant).backward()  # type: ignore[no-untyped-call]
     assert scores.grad is not None
     assert not scores.grad[:2].any()
     assert scores.grad[2:].any(dim=1).all()
@@ -79,7 +80,8 @@ def examples(documents: int = 12, features: int = 7, labels: int = 5) -> Example
 
 
 def network(dropout: float = 0.0) -> CoupledAutoencoder:
-    return CoupledAutoencoder.made(7, 5, latent=3, hidden=6, dropout=dropout, seed=0)
+    with seeded(0):
+        return CoupledAutoencoder(7, 5, latent=3, hidden=6, dropout=dropout)
 
 
 def test_best_is_the_decoder_of_the_features() -> None:
@@ -97,29 +99,29 @@ def test_the_loss_is_made_of_its_parts() -> None:
     made, documents = network(), examples()
     every = np.arange(12)
     losses = [
-        CoupledLearner(made, documents, documents, alpha, 0.5).loss(every, chance(0)).item()
+        CoupledLearner(made, documents, documents, alpha, 0.5).loss(every, dropout_rng(0)).item()
         for alpha in (0.0, 1.0, 3.0)
     ]
     assert losses[2] - losses[0] == pytest.approx(3 * (losses[1] - losses[0]), rel=1e-3)
     rows = np.repeat(np.arange(12), np.diff(documents.targets.indptr))
-    right = torch.from_numpy(documents.targets.toarray() > 0)
+    relevant = torch.from_numpy(documents.targets.toarray() > 0)
     bags = documents.targets.copy()
     bags.data = (1 / np.sqrt(np.bincount(rows, minlength=12)[rows])).astype(np.float32)
-    pairs = pair_loss(made.output(made.decoded(made.of_labels(bags))), right).item()
+    pairs = pair_loss(made.output(made.decoded(made.of_labels(bags))), relevant).item()
     assert losses[1] - losses[0] == pytest.approx(pairs / 3, rel=1e-3), "alpha is meant beside a sum over 3 dimensions"
-    without = CoupledLearner(made, documents, documents, 1.0, 0.0).loss(every, chance(0)).item()
+    without = CoupledLearner(made, documents, documents, 1.0, 0.0).loss(every, dropout_rng(0)).item()
     assert without < losses[1]
 
 
 def test_dropout_is_drawn_for_the_features() -> None:
     learner = CoupledLearner(network(0.5), examples(), examples(), 1.0, 0.5)
-    losses = [learner.loss(np.arange(12), chance(seed)).item() for seed in (0, 0, 1)]
+    losses = [learner.loss(np.arange(12), dropout_rng(seed)).item() for seed in (0, 0, 1)]
     assert losses[0] == losses[1] != losses[2]
 
 
 def test_all_weights_learn() -> None:
     learner = CoupledLearner(network(), examples(), examples(), 1.0, 0.5)
-    learner.loss(np.arange(12), chance(0)).backward()  # type: ignore[no-untyped-call]
+    learner.loss(np.arange(12), dropout_rng(0)).backward()  # type: ignore[no-untyped-call]
     for name, weight in learner.network.named_parameters():
         assert weight.grad is not None, name
         assert weight.grad.to_dense().any(), name
@@ -129,7 +131,7 @@ def test_quality_needs_labels() -> None:
     documents = examples()
     nothing = make_csr(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(13, np.int32), (12, 5))
     without = Examples(documents.features, nothing)
-    assert CoupledLearner(network(), documents, without, 1.0, 0.5).quality(Cores(None, 1)) is None
-    found = CoupledLearner(network(), documents, documents, 1.0, 0.5).quality(Cores(None, 1))
+    assert CoupledLearner(network(), documents, without, 1.0, 0.5).validation_ndcg(Cores(None, 1)) is None
+    found = CoupledLearner(network(), documents, documents, 1.0, 0.5).validation_ndcg(Cores(None, 1))
     assert found is not None
     assert 0 < found < 1

@@ -62,7 +62,7 @@ def test_quality_is_the_ndcg_of_the_evaluation(rows: list[list[tuple[int, float]
     top = predictions(rows)
     table = Table.of([top])
     truth = Truth.of(valid, LABELS)
-    found = truth.quality(table, truth.right(table), table.score[:, 0])
+    found = truth.quality(table, truth.relevant(table), table.score[:, 0])
     np.testing.assert_allclose(found, Judged.of(top, valid).per_document("nDCG@5")[0], atol=1e-9)
     again = table.top(table.score[:, 0], top.k, top, ScoreKind.RANKING)
     np.testing.assert_array_equal(again.ids, top.ids)
@@ -75,11 +75,11 @@ def test_weights_of_one_group_are_those_of_a_ridge_logistic_regression() -> None
 
     rng = np.random.default_rng(0)
     features = np.column_stack([rng.normal(size=(400, 3)), np.ones(400)])
-    right = rng.random(400) < 1 / (1 + np.exp(-features @ [1.0, -2.0, 0.5, -1.0]))
-    (found,) = stacking._logistic([(features, right)])
+    relevant = rng.random(400) < 1 / (1 + np.exp(-features @ [1.0, -2.0, 0.5, -1.0]))
+    (found,) = stacking._logistic([(features, relevant)])
     # Common weights and a group's own share the pull; the offset is free, since the common one is.
     pull = PULL * BAND_PULL / (PULL + BAND_PULL)
-    expected = LogisticRegression(C=1 / pull, tol=1e-10, max_iter=1000).fit(features[:, :-1], right)
+    expected = LogisticRegression(C=1 / pull, tol=1e-10, max_iter=1000).fit(features[:, :-1], relevant)
     np.testing.assert_allclose(found, [*expected.coef_[0], expected.intercept_[0]], atol=1e-3)
 
 
@@ -163,7 +163,7 @@ def test_never_worse_than_the_best_member(seed: int, members: int) -> None:
     else:  # also on the documents that it was learned on
         table = Table.of([some[at] for at in choice.kept], stacking.LEARNED_FROM)
         truth = Truth.of(lists.valid, 12)
-        learned = truth.quality(table, truth.right(table), choice.stack.chances(table)).mean()
+        learned = truth.quality(table, truth.relevant(table), choice.stack.probabilities(table)).mean()
         assert learned > max(choice.alone)
 
 
@@ -188,18 +188,18 @@ def test_chances_are_chances() -> None:
     top = lists.member(np.arange(30) % 3 > 0)
     table = Table.of([top], stacking.LEARNED_FROM)
     truth = Truth.of(lists.valid, 30)
-    right = truth.right(table)
+    relevant = truth.relevant(table)
     first = table.document < 750
-    chances = Stack.fit(table.rows(first), right[first], lists.counts).chances(table.rows(~first))
+    probabilities = Stack.fit(table.rows(first), relevant[first], lists.counts).probabilities(table.rows(~first))
     for low in (0.1, 0.5, 0.8):
-        near = np.abs(chances - low) < 0.1
-        assert right[~first][near].mean() == pytest.approx(chances[near].mean(), abs=0.08)
+        near = np.abs(probabilities - low) < 0.1
+        assert relevant[~first][near].mean() == pytest.approx(probabilities[near].mean(), abs=0.08)
 
 
 def test_shares_and_the_rest_are_the_log_odds() -> None:
     lists = Lists()
     table = Table.of([lists.member(np.ones(30, bool)), lists.member(np.zeros(30, bool))])
-    stack = Stack.fit(table, Truth.of(lists.valid, 30).right(table), lists.counts)
+    stack = Stack.fit(table, Truth.of(lists.valid, 30).relevant(table), lists.counts)
     weights = stack.weights[stack.band[table.label]]
     rest = weights[:, 2] + weights[:, 5] + weights[:, 6] * stack.frequency[table.label] + weights[:, 7]
     np.testing.assert_allclose(stack.shares(table).sum(axis=1) + rest, stack.log_odds(table), atol=1e-9)
@@ -209,21 +209,21 @@ def test_equal_say_is_the_mean_of_log_odds() -> None:
     one = predictions([[(0, 0.8), (1, 0.5)]])
     stack = Stack.equal([ScoreKind.PROBABILITY] * 2, np.ones(LABELS, np.int64))
     table = Table.of([one, one])
-    np.testing.assert_allclose(stack.chances(table), [0.8, 0.5], atol=1e-6)
+    np.testing.assert_allclose(stack.probabilities(table), [0.8, 0.5], atol=1e-6)
 
 
 def test_arrays_there_and_back() -> None:
     lists = Lists()
     table = Table.of([lists.member(np.ones(30, bool))])
-    stack = Stack.fit(table, Truth.of(lists.valid, 30).right(table), lists.counts)
+    stack = Stack.fit(table, Truth.of(lists.valid, 30).relevant(table), lists.counts)
     arrays = stack.to_arrays()
     same = Stack.from_arrays(arrays, 1, 30)
-    np.testing.assert_array_equal(same.chances(table), stack.chances(table))
-    wrong: list[dict[str, object]] = [
+    np.testing.assert_array_equal(same.probabilities(table), stack.probabilities(table))
+    irrelevant: list[dict[str, object]] = [
         {"weights": arrays["weights"][:2]}, {"weights": arrays["weights"] * np.nan}, {"band": arrays["band"] + 1},
         {"band": arrays["band"] - 3}, {"frequency": arrays["frequency"][:3]}, {"as_it_is": np.array([2], np.uint8)},
     ]  # fmt: skip
-    for change in wrong:
+    for change in irrelevant:
         with pytest.raises(ValueError, match=r"array|bands|member"):
             Stack.from_arrays({**arrays, **change}, 1, 30)  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="not finite"):

@@ -27,7 +27,7 @@ def order_matters(documents: int = 80) -> Corpus:
     return Corpus.of(texts, [["news" if at % 2 else "no news"] for at in range(documents)])
 
 
-def right(model: FastText, corpus: Corpus) -> float:
+def relevant(model: FastText, corpus: Corpus) -> float:
     top = model.predict(corpus, k=1).ids[:, 0]
     return float(np.mean([label in corpus.labels_of(row) for row, label in enumerate(top.tolist())]))
 
@@ -37,8 +37,8 @@ def test_word_ngrams_know_the_order(loss: str) -> None:
     corpus = order_matters()
     common = {"dimensions": 8, "loss": loss, "learning_rate": 1.0, "min_df": 2}  # else a text is known by its own word
     one, two = (FastText(**common, word_ngrams=n).fit(corpus) for n in (1, 2))
-    assert right(one, corpus) < 0.8
-    assert right(two, corpus) == 1.0
+    assert relevant(one, corpus) < 0.8
+    assert relevant(two, corpus) == 1.0
 
 
 def test_letters_know_unseen_words() -> None:
@@ -80,9 +80,9 @@ def test_the_number_of_negatives_has_an_effect() -> None:
         ({"char_ngrams": (1, 999)}, "from 1 to 100"),
     ],
 )  # fmt: skip
-def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_named(irrelevant: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        FastText(**wrong)
+        FastText(**irrelevant)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -93,9 +93,9 @@ def test_explanations_are_exact(loss: str) -> None:
         top = model.predict([text], k=2)
         vectors = np.mean([model.table_[row] for row, _ in model.grams_.named(text)], axis=0)
         scores = model.weights_ @ vectors
-        for label, chance in zip(top.ids[0].tolist(), top.scores[0].tolist(), strict=True):
+        for label, probability in zip(top.ids[0].tolist(), top.scores[0].tolist(), strict=True):
             why = model.explain(text, corpus.labels.key(label))
-            assert why.score == pytest.approx(chance, abs=1e-5)
+            assert why.score == pytest.approx(probability, abs=1e-5)
             every = float(model.table_[0] @ model.weights_[label]) / len(model.grams_.named(text))
             assert sum(weight for _, weight in why.words) + every == pytest.approx(scores[label], abs=1e-5)
             weights = [abs(weight) for _, weight in why.words]

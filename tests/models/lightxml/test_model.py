@@ -34,8 +34,8 @@ def short(tiny_encoder: Maker) -> Shorten:
     def made(kind: str = "bert", **changes: Any) -> Settings:
         plain: Settings = {
             "encoder": {"name": str(tiny_encoder(kind)), "max_tokens": 24, "pooling": "mean"}, "layers": 2,
-            "bottleneck": 12, "beam": 2,
-            "training": {"epochs": 2, "batch": 20, "encoder_learning_rate": 0.003, "learning_rate": 0.02},
+            "bottleneck": 12, "beam_width": 2,
+            "training": {"epochs": 2, "batch_size": 20, "encoder_learning_rate": 0.003, "learning_rate": 0.02},
         }  # fmt: skip
         nested = {key: {**plain[key], **changes.get(key, {})} for key in ("encoder", "training")}
         return {**plain, **changes, **nested}
@@ -49,14 +49,14 @@ def share_right(model: LightXml, corpus: Corpus) -> float:
     return float(np.mean([top[row] in corpus.labels_of(row) for row in rows]))
 
 
-LONGER = {"epochs": 10, "batch": 10, "evaluate_every": 12}
+LONGER = {"epochs": 10, "batch_size": 10, "evaluate_every": 12}
 
 
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
         ("bert", {}), ("bert", CLUSTERS), ("xlnet", {**CLUSTERS, "encoder": {"pooling": "auto"}}),
-        ("bert", {**CLUSTERS, "encoder": {"frozen_layers": 2}}), ("bert", {"training": {"average_from": None}}),
+        ("bert", {**CLUSTERS, "encoder": {"frozen_layers": 2}}), ("bert", {"training": {"swa_start_epoch": None}}),
         ("albert", {}),
     ],
     ids=str,
@@ -71,10 +71,10 @@ def test_variants_learn(short: Shorten, kind: str, changes: Settings) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"layers": 1}, {"dropout": 0.1}, {"tree": "flat"}, {"max_leaf": 1}, {"beam": 1},
+        {"seed": 1}, {"layers": 1}, {"dropout": 0.1}, {"tree": "flat"}, {"max_leaf": 1}, {"beam_width": 1},
         {"bottleneck": 5}, {"encoder": {"pooling": "first"}}, {"encoder": {"frozen_layers": 1}},
-        {"training": {"learning_rate": 0.1}}, {"training": {"warm_up": 0.5}}, {"training": {"weight_decay": 0.9}},
-        {"training": {"clip_norm": 1e-6}}, {"training": {"average_from": 0, "evaluate_every": 1}},
+        {"training": {"learning_rate": 0.1}}, {"training": {"warmup_ratio": 0.5}}, {"training": {"weight_decay": 0.9}},
+        {"training": {"max_grad_norm": 1e-6}}, {"training": {"swa_start_epoch": 0, "evaluate_every": 1}},
     ],
     ids=str,
 )  # fmt: skip
@@ -99,9 +99,9 @@ def test_a_single_cluster_is_flat(short: Shorten) -> None:
 
 
 def test_rates_rise_and_stay() -> None:
-    training = LightXmlTraining(warm_up=0.25, learning_rate=3.0, encoder_learning_rate=1.0)
-    assert [training.share_at(step, 8) for step in (0, 1, 2, 7)] == [0.0, 0.5, 1.0, 1.0]
-    assert LightXmlTraining().share_at(0, 8) == 1.0
+    training = LightXmlTraining(warmup_ratio=0.25, learning_rate=3.0, encoder_learning_rate=1.0)
+    assert [training.lr_multiplier(step, 8) for step in (0, 1, 2, 7)] == [0.0, 0.5, 1.0, 1.0]
+    assert LightXmlTraining().lr_multiplier(0, 8) == 1.0
     assert training.rate_of("encoder.model.x", False) == 1.0
     assert training.rate_of("labels.weight", True) == training.rate_of("generator.weight", False) == 3.0
 
@@ -110,7 +110,7 @@ def test_rates_rise_and_stay() -> None:
 def test_going_on_after_a_kill_gives_the_same_model(
     short: Shorten, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: Settings
 ) -> None:
-    settings = short(**changes, training={"epochs": 4, "evaluate_every": 2, "average_from": 2, "warm_up": 0.2})
+    settings = short(**changes, training={"epochs": 4, "evaluate_every": 2, "swa_start_epoch": 2, "warmup_ratio": 0.2})
     corpus = small_corpus(100)
     whole = LightXml(**settings).fit(corpus)
     calls, loss = [0], light_network.LightLearner.loss
@@ -137,7 +137,7 @@ def test_labels_without_documents_are_left_out(short: Shorten, tmp_path: Path) -
     names = [name for label in known for name in (f"never {label}", label)]
     tags = [[known[label] for label in some.labels_of(row)] for row in range(len(some))]
     assert some.texts is not None
-    settings = short(**CLUSTERS, **{"beam": 9})
+    settings = short(**CLUSTERS, **{"beam_width": 9})
     LightXml(**settings).fit(Corpus.of(some.texts, tags, LabelSet.of(names))).save(tmp_path / "model")
     model = load(tmp_path / "model")
     assert {name for name, _ in model.predict(["ship"], k=len(names)).names()[0]} == set(known)

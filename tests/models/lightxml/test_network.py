@@ -20,10 +20,11 @@ from xmtc.labelspace.tree import LabelTree
 from xmtc.models.lightxml import network as light_network
 from xmtc.models.lightxml.network import LightLearner, LightNetwork, best_labels, candidates_of
 from xmtc.nn.datasets import LabelledTexts
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.encoders.pretrained import load_pretrained
-from xmtc.nn.parallel import cores_at_work
+from xmtc.nn.layers import seeded
+from xmtc.nn.parallel import torch_threads
 from xmtc.nn.settings import EncoderSettings, TransformerTraining
 from xmtc.nn.trainer import train
 
@@ -35,13 +36,14 @@ FLAT = LabelTree.of([[list(range(7))]])
 CLUSTERS = LabelTree.of([[[1, 0, 2]], [[5, 0], [3, 1, 6], [2, 4]]])
 
 
-def learner(folder: Path, tree: LabelTree, beam: int = 2, layers: int = 2) -> LightLearner:
+def learner(folder: Path, tree: LabelTree, beam_width: int = 2, layers: int = 2) -> LightLearner:
     loaded = load_pretrained(str(folder))
     encoder = Encoder.of(loaded, EncoderSettings(max_tokens=32, pooling="first", precision="single"), layers)
-    network = LightNetwork.made(encoder, tree, bottleneck=5, dropout=0.3, seed=3)
+    with seeded(3):
+        network = LightNetwork(encoder, tree, bottleneck=5, dropout=0.3)
     texts = EncoderTexts(loaded.tokenizer.encode(Strings.of(TEXTS), 32))
     documents = LabelledTexts(texts, csr_array(LABELS))
-    return LightLearner(network, documents, documents, beam)
+    return LightLearner(network, documents, documents, beam_width)
 
 
 @pytest.fixture
@@ -59,31 +61,31 @@ def cases(draw: some.DrawFn) -> tuple[LabelTree, torch.Tensor, Csr, int]:
     parts = [part.tolist() for part in np.split(rng.permutation(labels), ends)]
     tree = LabelTree.of([[rng.permutation(clusters).tolist()], parts])
     documents = draw(some.integers(1, 4))
-    right = rng.random((documents, labels)) < draw(some.sampled_from([0.0, 0.2, 0.7]))
+    relevant = rng.random((documents, labels)) < draw(some.sampled_from([0.0, 0.2, 0.7]))
     logits = torch.from_numpy(rng.normal(size=(documents, clusters)).astype(np.float32))
-    return tree, logits, csr_array(right.astype(np.float32)), draw(some.integers(1, 6))
+    return tree, logits, csr_array(relevant.astype(np.float32)), draw(some.integers(1, 6))
 
 
 @given(cases())
 def test_candidates(case: tuple[LabelTree, torch.Tensor, Csr, int]) -> None:
-    tree, logits, targets, beam = case
+    tree, logits, targets, beam_width = case
     above = tree.targets(targets)[0]
-    chosen, right, present = candidates_of(tree, logits, targets, above, beam)
+    chosen, relevant, present = candidates_of(tree, logits, targets, above, beam_width)
     for row in range(len(logits)):
         own = set(targets.indices[targets.indptr[row] : targets.indptr[row + 1]].tolist())
         chance_of = torch.sigmoid(logits[row]).numpy() + above.toarray()[row]
-        best = np.argsort(-chance_of, kind="stable")[:beam]
+        best = np.argsort(-chance_of, kind="stable")[:beam_width]
         labels = [label for cluster in best for label in tree.children(1, int(cluster)).tolist()]
         found = chosen[row][present[row]].tolist()
         assert len(found) == len(labels) == len(set(found))
-        assert {label for label, is_right in zip(chosen[row], right[row], strict=True) if is_right} == own & set(found)
+        assert {label for label, is_hit in zip(chosen[row], relevant[row], strict=True) if is_hit} == own & set(found)
         missed = own - set(labels)
-        wrong = [label for label in labels if label not in own]
+        irrelevant = [label for label in labels if label not in own]
         assert len(own & set(found)) == min(len(own), len(labels))
         # The best clusters' wrong labels stay; the last ones gave way.
-        kept = wrong[: max(0, len(wrong) - len(missed))]
+        kept = irrelevant[: max(0, len(irrelevant) - len(missed))]
         assert [label for label in found if label not in own] == kept
-        assert not right[row][~present[row]].any()
+        assert not relevant[row][~present[row]].any()
 
 
 def test_scores_against_a_loop(folder: Path) -> None:
@@ -112,22 +114,22 @@ def test_vectors_are_of_the_highest_layers(folder: Path) -> None:
 def test_loss(folder: Path, tree: LabelTree) -> None:
     made, documents = learner(folder, tree), np.array([5, 9, 44])
     network, entropy = made.network, functional.binary_cross_entropy_with_logits
-    vectors = network(made.train.texts, documents, chance(2))
+    vectors = network(made.train.texts, documents, dropout_rng(2))
     logits = network.generator(vectors)
     above = torch.from_numpy(tree.targets(csr_array(LABELS[documents]))[0].toarray())
     expected = entropy(logits, above)
     if tree.depth == 2:
         targets = csr_array(LABELS[documents])
-        chosen, right, present = candidates_of(tree, logits, targets, csr_array(above.numpy()), 2)
+        chosen, relevant, present = candidates_of(tree, logits, targets, csr_array(above.numpy()), 2)
         terms = [
             entropy(
                 network.labels.weight[chosen[row, at]] @ network.bottleneck(vectors[row]),
-                torch.tensor(float(right[row, at])),
+                torch.tensor(float(relevant[row, at])),
             )
             for row in range(3) for at in np.flatnonzero(present[row])
         ]  # fmt: skip
         expected = expected + torch.stack(terms).mean()
-    loss = made.loss(documents, chance(2))
+    loss = made.loss(documents, dropout_rng(2))
     torch.testing.assert_close(loss, expected)
     loss.backward()  # type: ignore[no-untyped-call]
     if tree.depth == 2:
@@ -148,22 +150,22 @@ def test_best_labels_are_those_of_scoring_all(
         if tree.depth == 2:
             made.network.labels.weight *= 20  # lest all labels look alike
         vectors = made.network(made.train.texts, np.arange(len(TEXTS)))
-        chances = torch.sigmoid(made.network.generator(vectors)).numpy()  # (documents, clusters or labels)
+        probabilities = torch.sigmoid(made.network.generator(vectors)).numpy()  # (documents, clusters or labels)
         if tree.depth == 2:
             cluster_of = tree.levels[1].toarray().argmax(0)
             every = torch.arange(7).expand(len(TEXTS), 7)
             own = torch.sigmoid(made.network.discriminated(vectors, every)).numpy()
-            chances = chances[:, cluster_of] * own
-    with cores_at_work() as cores:
+            probabilities = probabilities[:, cluster_of] * own
+    with torch_threads() as cores:
         ids, scores = best_labels(made.network, made.train.texts, 3, 7, cores)
     np.testing.assert_array_equal(np.sort(ids, axis=1), np.tile(np.arange(7), (len(TEXTS), 1)))
-    np.testing.assert_allclose(np.exp(scores), np.take_along_axis(chances, ids, 1), rtol=1e-4)
+    np.testing.assert_allclose(np.exp(scores), np.take_along_axis(probabilities, ids, 1), rtol=1e-4)
     assert (np.diff(scores, axis=1) <= 0).all()
 
 
 def test_a_narrow_beam_looks_into_the_best_clusters_alone(folder: Path) -> None:
     made = learner(folder, CLUSTERS)
-    with cores_at_work() as cores:
+    with torch_threads() as cores:
         ids, _ = best_labels(made.network, made.train.texts, 1, 7, cores)
     with torch.no_grad():
         best = made.network.generator(made.network(made.train.texts, np.arange(len(TEXTS)))).argmax(1).tolist()
@@ -175,15 +177,15 @@ def test_a_narrow_beam_looks_into_the_best_clusters_alone(folder: Path) -> None:
 def test_it_learns(folder: Path, tree: LabelTree) -> None:
     made = learner(folder, tree)
     made.network.dropout = 0.0
-    made.network.expect(0.3)
+    made.network.init_output_bias(0.3)
     settings = TransformerTraining(
-        epochs=40, batch=7, learning_rate=0.03, encoder_learning_rate=0.003, evaluate_every=40, average_from=30
+        epochs=40, batch_size=7, learning_rate=0.03, encoder_learning_rate=0.003, evaluate_every=40, swa_start_epoch=30
     )
     train(made, settings, 0, Checkpoints(None, {}), "toy")
-    with cores_at_work() as cores:
-        quality = made.quality(cores)
-    assert quality is not None
-    assert quality > 0.95
+    with torch_threads() as cores:
+        validation_ndcg = made.validation_ndcg(cores)
+    assert validation_ndcg is not None
+    assert validation_ndcg > 0.95
 
 
 def test_new_networks(folder: Path) -> None:
@@ -191,9 +193,9 @@ def test_new_networks(folder: Path) -> None:
     assert torch.equal(one.labels.weight, two.labels.weight)
     assert torch.equal(one.generator.weight, two.generator.weight)
     assert float(one.labels.weight.detach().abs().max()) <= np.sqrt(6 / (7 + 5))
-    one.expect(0.1)
+    one.init_output_bias(0.1)
     torch.testing.assert_close(torch.sigmoid(one.generator.bias.detach()), torch.full((3,), 0.1))
     made = learner(folder, CLUSTERS)
     made.valid = LabelledTexts(made.valid.texts, csr_array(np.zeros_like(LABELS)))
-    with cores_at_work() as cores:
-        assert made.quality(cores) is None
+    with torch_threads() as cores:
+        assert made.validation_ndcg(cores) is None

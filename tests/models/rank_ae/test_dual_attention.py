@@ -13,7 +13,7 @@ from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import unit_rows
 from xmtc.models.rank_ae import dual_attention
 from xmtc.models.rank_ae.dual_attention import Bags, DualAttention
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
 
 
 def matrix(documents: int, seed: int = 0, density: float = 0.4) -> Csr:
@@ -91,21 +91,21 @@ def test_values_of_zero_and_documents_without_features() -> None:
 
 def test_some_features_are_left_out() -> None:
     bags = Bags.of(csr_array(np.ones((50, 40), np.float32)), slice(None))
-    some = bags.some(0.25, chance(0)).values
+    some = bags.some(0.25, dropout_rng(0)).values
     assert {round(value, 4) for value in some.tolist()} == {0.0, 1.3333}
     assert (some == 0).float().mean().item() == pytest.approx(0.25, abs=0.03)
-    assert torch.equal(bags.some(0.0, chance(0)).values, bags.values)
+    assert torch.equal(bags.some(0.0, dropout_rng(0)).values, bags.values)
 
 
 @pytest.mark.parametrize("noisy", [6, 3])
 def test_noise_is_that_of_noisy_features(noisy: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its covariance is that of independent noise on each feature, also where only some features are drawn."""
     monkeypatch.setattr(dual_attention, "NOISY_FEATURES", noisy)
-    layer, draws = network(), chance(0)
-    drawn = torch.cat([layer.noise(50, 0.5, draws) for _ in range(400)]).detach()
+    layer, rng = network(), dropout_rng(0)
+    drawn = torch.cat([layer.noise(50, 0.5, rng) for _ in range(400)]).detach()
     table = layer.attended(layer.features.weight).detach()
     expected = 0.25 * table.T @ table
     assert torch.allclose(drawn.T @ drawn / len(drawn), expected, atol=0.08 * expected.abs().max().item())
-    layer.noise(2, 0.5, draws).sum().backward()  # type: ignore[no-untyped-call]
+    layer.noise(2, 0.5, rng).sum().backward()  # type: ignore[no-untyped-call]
     assert layer.features.weight.grad is not None
     assert len(layer.features.weight.grad.coalesce().indices()[0]) == noisy

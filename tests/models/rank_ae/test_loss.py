@@ -11,16 +11,16 @@ from torch import Tensor
 from xmtc.models.rank_ae.loss import ranking_loss
 
 
-def places_of(right: Tensor) -> tuple[Tensor, Tensor]:
-    rows, columns = right.nonzero().T
+def places_of(relevant: Tensor) -> tuple[Tensor, Tensor]:
+    rows, columns = relevant.nonzero().T
     return rows, columns
 
 
-def by_pairs(scores: Tensor, right: Tensor, margin: float, normalise: bool) -> Tensor:
+def by_pairs(scores: Tensor, relevant: Tensor, margin: float, normalise: bool) -> Tensor:
     """The definition: every wrong label with its worst right one, every right label with its worst wrong one."""
     losses = []
-    for row, is_right in zip(scores, right, strict=True):
-        positives, negatives = row[is_right], row[~is_right]
+    for row, is_hit in zip(scores, relevant, strict=True):
+        positives, negatives = row[is_hit], row[~is_hit]
         loss = row.sum() * 0
         if len(positives) and len(negatives):
             pairs = [[torch.relu(margin + n - p) for p in positives] for n in negatives]
@@ -38,17 +38,17 @@ def cases(draw: st.DrawFn) -> tuple[Tensor, Tensor, float, bool]:
     # Distinct, and no pair just a margin apart: there the loss has a corner, and any slope between its sides is right.
     values = draw(st.permutations(range(size)))
     scores = torch.tensor(values, dtype=torch.float64).reshape(documents, labels) * 0.3
-    right = torch.tensor(draw(st.lists(st.booleans(), min_size=size, max_size=size))).reshape(documents, labels)
-    return scores, right, draw(st.sampled_from([0.05, 0.5, 1.0, 5.0])), draw(st.booleans())
+    relevant = torch.tensor(draw(st.lists(st.booleans(), min_size=size, max_size=size))).reshape(documents, labels)
+    return scores, relevant, draw(st.sampled_from([0.05, 0.5, 1.0, 5.0])), draw(st.booleans())
 
 
 @settings(max_examples=60)
 @given(cases())
 def test_value_and_gradient_are_those_of_all_pairs(case: tuple[Tensor, Tensor, float, bool]) -> None:
-    scores, right, margin, normalise = case
+    scores, relevant, margin, normalise = case
     scores.requires_grad_()
-    found = ranking_loss(scores, *places_of(right), margin, normalise)
-    expected = by_pairs(scores, right, margin, normalise)
+    found = ranking_loss(scores, *places_of(relevant), margin, normalise)
+    expected = by_pairs(scores, relevant, margin, normalise)
     torch.testing.assert_close(found, expected)
     outer = torch.arange(1.0, len(scores) + 1, dtype=torch.float64)  # documents count differently
     gradients = [torch.autograd.grad(loss @ outer, scores)[0] for loss in (found, expected)]
@@ -58,8 +58,8 @@ def test_value_and_gradient_are_those_of_all_pairs(case: tuple[Tensor, Tensor, f
 @settings(max_examples=25)
 @given(cases())
 def test_gradient_is_the_slope(case: tuple[Tensor, Tensor, float, bool]) -> None:
-    scores, right, margin, normalise = case
-    places = places_of(right)
+    scores, relevant, margin, normalise = case
+    places = places_of(relevant)
     torch.autograd.gradcheck(lambda given: ranking_loss(given, *places, margin, normalise), scores.requires_grad_())
 
 
@@ -67,12 +67,12 @@ def test_gradient_is_the_slope(case: tuple[Tensor, Tensor, float, bool]) -> None
 def test_only_differences_count_and_nothing_is_lost_far_apart(
     case: tuple[Tensor, Tensor, float, bool], shift: float
 ) -> None:
-    scores, right, margin, normalise = case
-    places = places_of(right)
+    scores, relevant, margin, normalise = case
+    places = places_of(relevant)
     loss = ranking_loss(scores, *places, margin, normalise)
     torch.testing.assert_close(ranking_loss(scores + shift, *places, margin, normalise), loss)
     assert (loss >= 0).all()
-    apart = scores + 100 * right
+    apart = scores + 100 * relevant
     assert not ranking_loss(apart, *places, margin, normalise).any()
 
 
@@ -93,10 +93,12 @@ def test_of_equal_scores_the_first_takes_the_blame() -> None:
     assert gradient.tolist() == [[3.0, -3.0, 1.0, -1.0]]
 
 
-@pytest.mark.parametrize("right", [[], [0, 1, 2]], ids=["none", "all"])
-def test_documents_with_only_wrong_or_only_right_labels(right: list[int]) -> None:
+@pytest.mark.parametrize("relevant", [[], [0, 1, 2]], ids=["none", "all"])
+def test_documents_with_only_wrong_or_only_right_labels(relevant: list[int]) -> None:
     scores = torch.tensor([[0.1, 0.2, 0.3]], requires_grad=True)
-    loss = ranking_loss(scores, torch.zeros(len(right), dtype=torch.int64), torch.tensor(right, dtype=torch.int64), 1.0)
+    loss = ranking_loss(
+        scores, torch.zeros(len(relevant), dtype=torch.int64), torch.tensor(relevant, dtype=torch.int64), 1.0
+    )
     assert loss.tolist() == [0.0]
     assert not torch.autograd.grad(loss.sum(), scores)[0].any()
 

@@ -20,9 +20,9 @@ from xmtc.nn.serialization import weights_of
 
 SMALL: dict[str, Any] = {
     "channels": 8, "ratio": 2, "latent": 4, "hidden": 6, "dropout": 0.0, "denoise": 0.0, "x_decode": 0.0,
-    "training": {"epochs": 2, "batch": 20, "average_from": None, "row_learning_rate": None},
+    "training": {"epochs": 2, "batch_size": 20, "swa_start_epoch": None, "row_learning_rate": None},
 }  # fmt: skip
-LONGER: dict[str, Any] = {"training": {"epochs": 30, "batch": 20, "learning_rate": 0.02}}
+LONGER: dict[str, Any] = {"training": {"epochs": 30, "batch_size": 20, "learning_rate": 0.02}}
 
 
 def settings(**changes: Any) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def as_features(corpus: Corpus, dense: bool = False) -> Corpus:
     return Corpus(corpus.targets, corpus.labels, features=csr_array(matrix))
 
 
-def right(model: RankAe, corpus: Corpus) -> float:
+def relevant(model: RankAe, corpus: Corpus) -> float:
     top = model.predict(corpus, k=2).ids
     return float(np.mean([set(row) == set(corpus.labels_of(at)) for at, row in enumerate(top.tolist())]))
 
@@ -64,7 +64,7 @@ def right(model: RankAe, corpus: Corpus) -> float:
     [
         {}, {"attention": False}, {"loss": "bce"}, {"x_decode": 1.0}, {"x_decode": 0.1, "x_loss": "ranking"},
         {"output": "sigmoid", "margin": 0.5},
-        {"normalise": False, "balance": 0.1}, {"refit": False}, {"denoise": 0.3}, {"training": {"average_from": 5}},
+        {"normalise": False, "balance": 0.1}, {"refit": False}, {"denoise": 0.3}, {"training": {"swa_start_epoch": 5}},
     ],
     ids=str,
 )  # fmt: skip
@@ -72,14 +72,14 @@ def test_every_variant_learns(changes: dict[str, Any]) -> None:
     corpus = weather(120)
     training = {**LONGER["training"], **changes.get("training", {})}
     model = RankAe(**settings(**{**changes, "training": training})).fit(corpus[:90])
-    assert right(model, corpus[90:]) > 0.9
+    assert relevant(model, corpus[90:]) > 0.9
 
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_features(dense: bool) -> None:
     corpus = as_features(weather(120), dense)
     model = RankAe(**settings(**LONGER)).fit(corpus[:90])
-    assert right(model, corpus[90:]) > 0.9
+    assert relevant(model, corpus[90:]) > 0.9
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,11 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"attention": False}, {"loss": "bce"}, {"output": "sigmoid"}, {"margin": 0.001},
-        {"normalise": False}, {"balance": 0.1}, {"x_decode": 0.5}, {"x_decode": 0.5, "x_loss": "ranking"},
-        {"standardise": False}, {"denoise": 0.5}, {"dropout": 0.5}, {"feature_dropout": 0.5},
-        {"feature_noise": 0.1},
-        {"training": {"epochs": 3}}, {"training": {"learning_rate": 0.1}}, {"training": {"row_learning_rate": 0.1}},
-        {"training": {"average_from": 0, "evaluate_every": 1}}, {"training": {"batch": 10}}, {"tfidf": {"idf": "none"}},
+        {"seed": 1}, {"attention": False}, {"loss": "bce"}, {"output": "sigmoid"}, {"margin": 0.001}, {"normalise":
+        False}, {"balance": 0.1}, {"x_decode": 0.5}, {"x_decode": 0.5, "x_loss": "ranking"}, {"standardise": False},
+        {"denoise": 0.5}, {"dropout": 0.5}, {"feature_dropout": 0.5}, {"feature_noise": 0.1}, {"training": {"epochs":
+        3}}, {"training": {"learning_rate": 0.1}}, {"training": {"row_learning_rate": 0.1}}, {"training":
+        {"swa_start_epoch": 0, "evaluate_every": 1}}, {"training": {"batch_size": 10}}, {"tfidf": {"idf": "none"}},
     ],
     ids=str,
 )  # fmt: skip
@@ -158,12 +157,12 @@ def test_word_vectors_that_do_not_fit(tmp_path: Path) -> None:
         ({"margin": -0.1}, r"margin=-0\.1"), ({"margin": float("nan")}, "margin=nan"), ({"margin": 0}, "above 0"),
         ({"output": "sigmoid", "margin": 1.5}, r"margin=1\.5.*output=raw"), ({"balance": 0}, "balance=0"),
         ({"x_decode": -1}, "x_decode=-1"), ({"denoise": 1.0}, r"denoise=1\.0"), ({"loss": "hinge"}, "loss='hinge'"),
-        ({"latent": 0}, "latent=0"), ({"ratio": 0}, "ratio=0"), ({"candidates": 0}, "candidates=0"),
+        ({"latent": 0}, "latent=0"), ({"ratio": 0}, "ratio=0"), ({"negative_samples": 0}, "negative_samples=0"),
     ],
 )  # fmt: skip
-def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_named(irrelevant: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        RankAe(**wrong)
+        RankAe(**irrelevant)
 
 
 def test_a_margin_of_zero_is_for_pure_noise_in_bounded_scores() -> None:
@@ -231,11 +230,11 @@ def test_many_labels_are_learned_by_candidates(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(rank_ae, "MANY_LABELS", 3)
     monkeypatch.setattr(AutoEncoder, "decode", noticed)
     corpus = weather(90)
-    model = RankAe(**settings(candidates=2, refit=False, **LONGER)).fit(corpus)
+    model = RankAe(**settings(negative_samples=2, refit=False, **LONGER)).fit(corpus)
     learned = [count for count in asked if count is not None]
     assert learned
     assert max(learned) <= 4
-    assert right(model, corpus) > 0.9
+    assert relevant(model, corpus) > 0.9
 
 
 def test_explanation_shows_word_and_channel_attention() -> None:
@@ -259,20 +258,20 @@ def test_features_are_not_explained() -> None:
 
 @pytest.mark.parametrize("killed_at", [9, 22], ids=["first training", "refit"])
 def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int) -> None:
-    from xmtc.nn.trainer import Task
+    from xmtc.nn.trainer import Trainer
 
     corpus, config = weather(100), settings(dropout=0.3, denoise=0.3, training={"epochs": 4, "evaluate_every": 5})
     whole = RankAe(**config).fit(corpus).predict(corpus, k=2)
-    step, taken = Task._step, []
+    step, taken = Trainer._step, []
 
-    def killed(task: Task, loss: float) -> None:
+    def killed(task: Trainer, loss: float) -> None:
         taken.append(1)
         if len(taken) == killed_at:
             raise MemoryError
         step(task, loss)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Task, "_step", killed)
+        patch.setattr(Trainer, "_step", killed)
         with pytest.raises(MemoryError):
             RankAe(**config).fit(corpus, checkpoints=tmp_path / "pieces")
     resumed = RankAe(**config).fit(corpus, checkpoints=tmp_path / "pieces").predict(corpus, k=2)
@@ -308,5 +307,5 @@ def test_the_estimate_of_memory_grows_with_what_takes_it() -> None:
     wider = corpus.with_labels(corpus.labels.extend([f"more {at}" for at in range(1000)]))
     plain = RankAe(**SMALL).memory_needed(corpus)
     assert RankAe(**SMALL).memory_needed(wider) > plain
-    for change in ({"channels": 99}, {"hidden": 99}, {"training": {"batch": 999}}):
+    for change in ({"channels": 99}, {"hidden": 99}, {"training": {"batch_size": 999}}):
         assert RankAe(**settings(**change)).memory_needed(corpus) > plain

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,17 @@ from xmtc.corpus.corpus import label_matrix, take_rows
 from xmtc.models.rank_ae import network as autoencoder
 from xmtc.models.rank_ae.dual_attention import Bags
 from xmtc.models.rank_ae.loss import ranking_loss
-from xmtc.models.rank_ae.network import AutoEncoder, AutoEncoderLearner, Objective, best_labels, standardised
+from xmtc.models.rank_ae.model import RankAeConfig
+from xmtc.models.rank_ae.network import AutoEncoder, AutoEncoderLearner, best_labels, standardised
 from xmtc.nn.datasets import Examples
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.layers import seeded
 from xmtc.nn.parallel import Cores
 
-PLAIN = Objective(
-    loss="ranking", x_loss="ranking", output="raw", margin=1.0, normalise=False, balance=0.5, x_decode=0.0,
-    standardise=False, denoise=0.0, feature_dropout=0.0, feature_noise=0.0, dropout=0.0, candidates=None,
-)  # fmt: skip
+PLAIN: dict[str, Any] = {
+    **{"latent": 3, "hidden": 6, "ratio": 2, "x_loss": "ranking", "normalise": False, "balance": 0.5, "x_decode": 0.0},
+    **{"standardise": False, "denoise": 0.0, "feature_noise": 0.0, "dropout": 0.0},
+}
 DOCUMENTS = np.arange(4)
 RIGHT = torch.tensor([[1.0, 0, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
 PLACES = RIGHT.nonzero()[:, 0], RIGHT.nonzero()[:, 1]
@@ -33,9 +34,11 @@ def learner(sparse: bool = False, **changes: Any) -> AutoEncoderLearner:
     features = csr_array(np.array([[1, 2, 0], [0, 3, 0], [0, 0, 0], [1, 1, 1]], np.float32))
     targets = label_matrix([0, 2, 1, 0, 1, 2, 3, 4], np.array([0, 2, 3, 3, 8]), 5)
     torch.manual_seed(1)
-    network = AutoEncoder.made(torch.randn(3, 4), 5, latent=3, hidden=6, ratio=2, sparse=sparse, seed=0)
+    config, table = RankAeConfig(**{**PLAIN, **changes}), torch.randn(3, 4)
+    with seeded(0):
+        network = AutoEncoder(table, 5, config, sparse)
     rows = Examples(features, targets)
-    return AutoEncoderLearner(network, rows, rows, replace(PLAIN, **changes))
+    return AutoEncoderLearner(network, rows, rows, config)
 
 
 def parts(made: AutoEncoderLearner) -> tuple[torch.Tensor, torch.Tensor]:
@@ -55,7 +58,7 @@ def test_the_loss_is_the_sum_of_its_terms(output: str, normalise: bool) -> None:
         scores = made.network.decode(latent)
         shown = scores.sigmoid() if output == "sigmoid" else scores
         expected = expected + weight * ranking_loss(shown, *PLACES, 1.0, normalise).mean()
-    torch.testing.assert_close(made.loss(DOCUMENTS, chance(0)), expected)
+    torch.testing.assert_close(made.loss(DOCUMENTS, dropout_rng(0)), expected)
 
 
 @pytest.mark.parametrize("normalise", [False, True])
@@ -68,12 +71,12 @@ def test_cross_entropy_instead_of_ranking(normalise: bool) -> None:
         scores = made.network.decode(latent)[:2]
         total = functional.binary_cross_entropy_with_logits(scores, RIGHT[:2], reduction="sum")
         expected = expected + weight * total / (RIGHT.sum() if normalise else len(DOCUMENTS))
-    torch.testing.assert_close(made.loss(DOCUMENTS, chance(0)), expected)
+    torch.testing.assert_close(made.loss(DOCUMENTS, dropout_rng(0)), expected)
 
 
 def test_each_path_has_its_own_loss() -> None:
     losses = {
-        made.loss(DOCUMENTS, chance(0)).item()
+        made.loss(DOCUMENTS, dropout_rng(0)).item()
         for made in (learner(loss=a, x_loss=b, x_decode=1.0) for a in ("ranking", "bce") for b in ("ranking", "bce"))
     }
     assert len(losses) == 4
@@ -86,7 +89,7 @@ def test_standardised_codes() -> None:
     torch.testing.assert_close(codes.mean(0), torch.zeros(3))
     scores = made.network.decode(codes)
     expected = functional.mse_loss(points, codes) + 0.5 * ranking_loss(scores, *PLACES, 1.0).mean()
-    torch.testing.assert_close(made.loss(DOCUMENTS, chance(0)), expected)
+    torch.testing.assert_close(made.loss(DOCUMENTS, dropout_rng(0)), expected)
 
 
 def test_standardised_codes_cannot_collapse() -> None:
@@ -98,7 +101,7 @@ def test_standardised_codes_cannot_collapse() -> None:
             for layer in (made.network.encoded, made.network.to_latent):
                 layer.weight.mul_(shrunk)
                 layer.bias.mul_(shrunk)
-        return made.loss(DOCUMENTS, chance(0)).item()
+        return made.loss(DOCUMENTS, dropout_rng(0)).item()
 
     assert distance(0.1, standardise=False) < 0.02 * distance(1.0, standardise=False)
     assert distance(0.1, standardise=True) > 0.5
@@ -106,7 +109,7 @@ def test_standardised_codes_cannot_collapse() -> None:
 
 def test_one_document_is_a_batch() -> None:
     made = learner(standardise=True)
-    loss = made.loss(np.array([0]), chance(0))
+    loss = made.loss(np.array([0]), dropout_rng(0))
     gradients = torch.autograd.grad(loss, list(made.network.parameters()))
     assert all(torch.isfinite(gradient.to_dense()).all() for gradient in gradients)
 
@@ -116,7 +119,7 @@ def test_one_document_is_a_batch() -> None:
 )
 def test_chance_has_a_part_only_where_it_is_asked_for(changes: dict[str, Any], same: bool) -> None:
     made = learner(**changes)
-    losses = {made.loss(DOCUMENTS, chance(seed)).item() for seed in range(5)}
+    losses = {made.loss(DOCUMENTS, dropout_rng(seed)).item() for seed in range(5)}
     assert (len(losses) == 1) is same
 
 
@@ -125,16 +128,18 @@ def test_denoising_hides_labels_from_the_encoder_only() -> None:
     points = made.network.place(Bags.of(made.train.features, slice(None)))
     codes = made.network.encoded(torch.relu(made.network.encoder_bias)).expand(4, -1)
     expected = ranking_loss(made.network.decode(codes), *PLACES, 1.0).mean()
-    torch.testing.assert_close(made.loss(DOCUMENTS, chance(0)), functional.mse_loss(points, codes) + 0.5 * expected)
+    torch.testing.assert_close(
+        made.loss(DOCUMENTS, dropout_rng(0)), functional.mse_loss(points, codes) + 0.5 * expected
+    )
 
 
 def test_candidates_that_are_all_labels_give_the_same_loss_and_gradients() -> None:
-    dense, sparse = learner(), learner(sparse=True, candidates=200)
-    chosen, columns = sparse.candidates(sparse.train.targets, chance(0))
+    dense, sparse = learner(), learner(sparse=True, negative_samples=200)
+    chosen, columns = sparse.candidates(sparse.train.targets, dropout_rng(0))
     assert chosen is not None
     assert chosen.tolist() == [0, 1, 2, 3, 4]
     assert columns.tolist() == sparse.train.targets.indices.tolist()
-    losses = [each.loss(DOCUMENTS, chance(0)) for each in (dense, sparse)]
+    losses = [each.loss(DOCUMENTS, dropout_rng(0)) for each in (dense, sparse)]
     torch.testing.assert_close(*losses)
     both = [
         torch.autograd.grad(loss, list(each.network.parameters()))
@@ -145,10 +150,10 @@ def test_candidates_that_are_all_labels_give_the_same_loss_and_gradients() -> No
 
 
 def test_candidates_hold_the_right_labels_of_the_batch() -> None:
-    made = learner(sparse=True, candidates=1)
-    right = take_rows(made.train.targets, np.array([0, 1]))
+    made = learner(sparse=True, negative_samples=1)
+    relevant = take_rows(made.train.targets, np.array([0, 1]))
     for seed in range(9):
-        chosen, columns = made.candidates(right, chance(seed))
+        chosen, columns = made.candidates(relevant, dropout_rng(seed))
         assert chosen is not None
         assert 3 <= len(chosen) <= 4
         assert chosen[columns].tolist() == [0, 2, 1]
@@ -169,13 +174,13 @@ def test_scores_begin_with_how_frequent_labels_are() -> None:
     with torch.no_grad():
         made.network.scores.weight.zero_()
     shares = np.array([0.1, 0.2, 0.5, 0.9, 0.01])
-    made.network.expect(shares)
+    made.network.init_output_bias(shares)
     scores = made.network(Bags.of(made.train.features, slice(None)))
     np.testing.assert_allclose(scores.sigmoid().detach().numpy(), np.tile(shares, (4, 1)), rtol=1e-5)
 
 
 def test_quality_is_none_without_labels() -> None:
     made = learner()
-    assert 0 <= (made.quality(Cores(None, 1)) or -1) <= 1
+    assert 0 <= (made.validation_ndcg(Cores(None, 1)) or -1) <= 1
     made.valid = Examples(made.train.features, label_matrix([], np.zeros(5, np.int64), 5))
-    assert made.quality(Cores(None, 1)) is None
+    assert made.validation_ndcg(Cores(None, 1)) is None

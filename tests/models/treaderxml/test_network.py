@@ -10,23 +10,22 @@ import pytest
 import torch
 from torch import Tensor
 
+from xmtc.models.treaderxml.model import TReaderXmlConfig
 from xmtc.models.treaderxml.network import (
     ENCODED_LENGTH,
     LabelRows,
-    Lesson,
-    ReaderNetwork,
     Reading,
     SelfAttention,
+    TeacherBatch,
+    TReaderNetwork,
     behind,
 )
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.layers import seeded
 
 WORDS, DIMENSIONS, LABELS = 30, 6, 5
 LENGTHS = torch.tensor([4, 1, 7])
-SETTINGS: dict[str, Any] = {
-    "word_dropout": 0.0, "frozen": False, "seed": 1, "heads": 2, "reading": "mmhsa+r+mhsa", "branches": "both",
-    "pooling": "mean_max", "places": (3, 9), "bottleneck": 8, "dropout": 0.0,
-}  # fmt: skip
+SETTINGS: dict[str, Any] = {"heads": 2, "bottleneck": 8, "dropout": 0.0, "words": {"dropout": 0.0}}
 
 
 def some_vectors(padding: float = 0.0, seed: int = 0) -> Tensor:
@@ -113,9 +112,10 @@ def test_behind() -> None:
         torch.testing.assert_close(both[row, : ends[row]], expected)
 
 
-def some_network(**changes: Any) -> ReaderNetwork:
-    table = np.random.default_rng(2).normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
-    network = ReaderNetwork.made(table, LABELS, **{**SETTINGS, **changes})
+def some_network(sizes: dict[str, Any] | None = None, **changes: Any) -> TReaderNetwork:
+    table = torch.from_numpy(np.random.default_rng(2).normal(size=(WORDS, DIMENSIONS)).astype(np.float32))
+    with seeded(1):
+        network = TReaderNetwork(table, TReaderXmlConfig(**{**SETTINGS, **changes}), LABELS, **(sizes or {}))
     with torch.no_grad():
         for name, weight in network.named_parameters():
             if name in ("nothing", "output.rows.weight", "output.bias.weight"):
@@ -124,14 +124,14 @@ def some_network(**changes: Any) -> ReaderNetwork:
 
 
 #: Four labels, one without words; the last document knows nothing, the second a label without words only.
-LESSON = Lesson(
+LESSON = TeacherBatch(
     torch.tensor([[3, 4, 5], [6, 7, 0], [8, 0, 0], [0, 0, 0]]),
     torch.tensor([[1.0, 0.5, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]]),
 )
 IDS = torch.tensor([[2, 3, 4, 5, 0, 0, 0], [9, 0, 0, 0, 0, 0, 0], [2, 2, 7, 8, 9, 10, 11]])
 
 
-def taught(network: ReaderNetwork, row: int) -> Tensor:
+def taught(network: TReaderNetwork, row: int) -> Tensor:
     """The teacher knowledge of one document, (places, d)."""
     assert network.nothing is not None
     table, places = network.words.words.weight, []
@@ -152,7 +152,7 @@ def test_knowledge_is_a_mean_place_by_place() -> None:
     assert lengths.tolist() == [3, 1, 1]
     for row, length in enumerate(lengths.tolist()):
         torch.testing.assert_close(vectors[row, :length], taught(network, row))
-    nobody = Lesson(torch.zeros(0, 1, dtype=torch.long), torch.zeros(3, 0))
+    nobody = TeacherBatch(torch.zeros(0, 1, dtype=torch.long), torch.zeros(3, 0))
     vectors, lengths = network.embedded(nobody)
     assert lengths.tolist() == [1, 1, 1]
     torch.testing.assert_close(vectors, network.nothing.expand(3, 1, -1))  # type: ignore[union-attr]
@@ -166,28 +166,17 @@ def reading(layers: Reading, vectors: Tensor) -> Tensor:
     return attention(second, vectors + attention(first, vectors))
 
 
-def scores_of(network: ReaderNetwork, row: int, encoded: Tensor | None = None) -> Tensor:
+def scores_of(network: TReaderNetwork, row: int, encoded: Tensor | None = None) -> Tensor:
     """What a network says of one document, step by step as in the paper (and the pooling that is ours)."""
-    parts, bags = [], []
+    parts = []
     if network.teacher is not None:
         known = taught(network, row)
         parts.append(reading(network.teacher, known))
-        bags.append(known.sum(0) / len(known) ** 0.5)
     if network.text is not None:
         words = network.words.words.weight[IDS[row, : LENGTHS[row]]]
         parts.append(reading(network.text, words))
-        bags.append(words.sum(0) / len(words) ** 0.5)
     mixed = attention(network.interaction, torch.cat(parts))
-    if network.pooling == "flatten":
-        flat = torch.zeros(sum(network.places), DIMENSIONS)
-        start = len(parts[0]) if network.teacher is not None else 0
-        flat[:start] = mixed[:start]
-        flat[network.places[0] : network.places[0] + len(mixed) - start] = mixed[start:]
-        pooled = flat.flatten()
-    else:
-        pooled = torch.cat([mixed.mean(0), mixed.amax(0)])
-    if network.shortcut:
-        pooled = torch.cat([pooled, *bags])
+    pooled = torch.cat([mixed.mean(0), mixed.amax(0)])
     if encoded is not None:
         pooled = torch.cat([pooled, ENCODED_LENGTH * encoded])
     hidden = torch.relu(pooled @ network.bottleneck.weight.T + network.bottleneck.bias)
@@ -195,10 +184,8 @@ def scores_of(network: ReaderNetwork, row: int, encoded: Tensor | None = None) -
 
 
 @pytest.mark.parametrize("branches", ["both", "text", "teacher"])
-@pytest.mark.parametrize("pooling", ["mean_max", "flatten"])
-@pytest.mark.parametrize("shortcut", [False, True])
-def test_network(branches: str, pooling: str, shortcut: bool) -> None:
-    network = some_network(branches=branches, pooling=pooling, shortcut=shortcut)
+def test_network(branches: str) -> None:
+    network = some_network(branches=branches)
     found = network(IDS, LENGTHS, LESSON if branches != "text" else None)
     assert found.shape == (3, LABELS)
     for row in range(3):
@@ -207,9 +194,8 @@ def test_network(branches: str, pooling: str, shortcut: bool) -> None:
     torch.testing.assert_close(network(IDS, LENGTHS, LESSON, labels=some), found[:, some])
 
 
-@pytest.mark.parametrize("shortcut", [False, True])
-def test_an_encoder_says_what_it_made_of_the_text(shortcut: bool) -> None:
-    network, vectors = some_network(shortcut=shortcut, encoded=4), torch.randn(3, 4)
+def test_an_encoder_says_what_it_made_of_the_text() -> None:
+    network, vectors = some_network({"encoded": 4}), torch.randn(3, 4)
     found = network(IDS, LENGTHS, LESSON, encoded=vectors)
     for row in range(3):
         torch.testing.assert_close(found[row], scores_of(network, row, vectors[row]), rtol=1e-4, atol=1e-5)
@@ -218,8 +204,8 @@ def test_an_encoder_says_what_it_made_of_the_text(shortcut: bool) -> None:
 def test_the_text_sees_the_teacher_and_not_the_other_way_round() -> None:
     network = some_network()
 
-    def mixed(ids: Tensor, lesson: Lesson) -> Tensor:
-        joined, ends, _, _ = network._read(ids, LENGTHS, lesson, None)
+    def mixed(ids: Tensor, teacher_batch: TeacherBatch) -> Tensor:
+        joined, ends, _ = network._read(ids, LENGTHS, teacher_batch, None)
         found: Tensor = network.interaction(joined, ends)
         return found
 
@@ -227,12 +213,12 @@ def test_the_text_sees_the_teacher_and_not_the_other_way_round() -> None:
     other_text = mixed(IDS.masked_fill(IDS == 2, 12), LESSON)
     torch.testing.assert_close(before[0, :3], other_text[0, :3])
     assert (before[0, 3:7] != other_text[0, 3:7]).any(1).all()
-    other_teacher = mixed(IDS, Lesson(LESSON.words.masked_fill(LESSON.words == 3, 13), LESSON.weights))
+    other_teacher = mixed(IDS, TeacherBatch(LESSON.words.masked_fill(LESSON.words == 3, 13), LESSON.weights))
     assert (before[0, :7] != other_teacher[0, :7]).any(1).all()
 
 
 def test_every_weight_learns_and_words_of_both_branches_do() -> None:
-    network = some_network(clusters=4, voters=3)
+    network = some_network({"clusters": 4}, votes=True, voters=3)
     votes = torch.rand(3, LABELS)
     hidden = network.hidden(IDS, LENGTHS, LESSON)
     assert network.clusters is not None
@@ -248,9 +234,10 @@ def test_every_weight_learns_and_words_of_both_branches_do() -> None:
 
 
 def test_a_network_with_voters_begins_as_a_vote() -> None:
-    table = np.random.default_rng(2).normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
-    network = ReaderNetwork.made(table, LABELS, **SETTINGS, voters=10)
-    network.expect(np.full(LABELS, 0.3), unvoted=0.001)
+    network = TReaderNetwork(
+        torch.randn(WORDS, DIMENSIONS), TReaderXmlConfig(**SETTINGS, votes=True, voters=10), LABELS
+    )
+    network.init_output_bias(np.full(LABELS, 0.3), unvoted=0.001)
     votes = torch.tensor([[0.0, 0.2, 1.0, 0.6, 0.1]]).expand(3, -1)
     found = network(IDS, LENGTHS, LESSON, votes)
     expected = torch.log((votes + 0.001) / (1 - votes + 0.05))
@@ -261,7 +248,10 @@ def test_a_network_with_voters_begins_as_a_vote() -> None:
 
 
 def test_names_like_the_text_raise_scores() -> None:
-    network, hidden = some_network(names=True), torch.randn(3, SETTINGS["bottleneck"])
+    network, hidden = (
+        some_network(names=True, votes=True, search={"vectors": "tfidf"}),
+        torch.randn(3, SETTINGS["bottleneck"]),
+    )
     alike = torch.tensor([[0.0, 0.5, 1.0, 0.0, 0.1]]).expand(3, -1)
     plain = network.scores(hidden, None)
     torch.testing.assert_close(network.scores(hidden, None, names=alike), plain + 10 * alike)
@@ -270,7 +260,7 @@ def test_names_like_the_text_raise_scores() -> None:
 
 def test_without_voters_it_begins_with_the_shares_of_labels() -> None:
     network = some_network()
-    network.expect(np.array([0.5, 0.1, 0.01, 0.9, 0.2]))
+    network.init_output_bias(np.array([0.5, 0.1, 0.01, 0.9, 0.2]))
     np.testing.assert_allclose(
         network.output.bias.weight.sigmoid().detach()[:, 0], [0.5, 0.1, 0.01, 0.9, 0.2], rtol=1e-5
     )
@@ -285,8 +275,8 @@ def test_rows_of_some_labels_have_sparse_gradients() -> None:
 
 
 def test_dropout_comes_from_the_draws() -> None:
-    network = some_network(word_dropout=0.3, dropout=0.5)
-    one, same, other = (network(IDS, LENGTHS, LESSON, draws=chance(seed)) for seed in (1, 1, 2))
+    network = some_network(words={"dropout": 0.3}, dropout=0.5)
+    one, same, other = (network(IDS, LENGTHS, LESSON, rng=dropout_rng(seed)) for seed in (1, 1, 2))
     torch.testing.assert_close(one, same)
     assert not torch.allclose(one, other)
 
@@ -294,13 +284,13 @@ def test_dropout_comes_from_the_draws() -> None:
 @pytest.mark.parametrize("branches", ["both", "text", "teacher"])
 def test_looks_are_the_attention_that_raises_a_label(branches: str) -> None:
     network = some_network(branches=branches)
-    lesson = Lesson(LESSON.words, LESSON.weights[:1]) if branches != "text" else None
+    teacher_batch = TeacherBatch(LESSON.words, LESSON.weights[:1]) if branches != "text" else None
     for label in range(LABELS):
-        teacher, text = network.looks(IDS[:1, :4], LENGTHS[:1], lesson, label)
+        teacher, text = network.attention_weights(IDS[:1, :4], LENGTHS[:1], teacher_batch, label)
         assert len(teacher) == (3 if branches != "text" else 0)
         assert len(text) == (4 if branches != "teacher" else 0)
         assert teacher.sum() + text.sum() == pytest.approx(1, abs=1e-5)
         assert min(*teacher, *text) >= 0
     if branches != "teacher":
-        each = [network.looks(IDS[:1, :4], LENGTHS[:1], lesson, label)[1] for label in range(LABELS)]
+        each = [network.attention_weights(IDS[:1, :4], LENGTHS[:1], teacher_batch, label)[1] for label in range(LABELS)]
         assert not np.allclose(each[0], each[1]), "labels look in different ways"

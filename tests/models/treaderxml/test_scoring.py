@@ -16,12 +16,15 @@ from torch.nn import functional
 from xmtc.corpus.corpus import label_matrix
 from xmtc.corpus.labels import Csr
 from xmtc.labelspace.tree import LabelTree
-from xmtc.models.treaderxml.knowledge import Pupils
-from xmtc.models.treaderxml.network import ReaderNetwork
-from xmtc.models.treaderxml.scoring import Candidates, Reader, ReaderLearner, dense_part
+from xmtc.models.treaderxml.knowledge import TReaderInputs
+from xmtc.models.treaderxml.model import TReaderXmlConfig
+from xmtc.models.treaderxml.network import TReaderNetwork
+from xmtc.models.treaderxml.scoring import Candidates, TReaderLearner, TReaderScorer, dense_part
 from xmtc.nn.batching import padded
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.layers import seeded
 from xmtc.nn.parallel import Cores
+from xmtc.text.embedding_table import WordSettings
 from xmtc.text.token_store import TokenStore
 
 HERE = Cores(None, 1)
@@ -40,56 +43,62 @@ def matrix(rows: list[set[int]], width: int, values: float = 1.0) -> Csr:
     return made
 
 
-def some_reader(candidates: Candidates | None = None, voters: int = 0) -> Reader:
+def some_scorer(candidates: Candidates | None = None, voters: int = 0) -> TReaderScorer:
     rng = np.random.default_rng(0)
-    network = ReaderNetwork.made(
-        rng.normal(size=(WORDS, 6)).astype(np.float32), LABELS, word_dropout=0.0, frozen=False, seed=0, heads=2,
-        reading="mmhsa+r+mhsa", branches="both", pooling="mean_max", places=(3, 9), bottleneck=8, dropout=0.0,
-        sparse=candidates is not None,
-        clusters=3 if candidates is not None and candidates.clusters is not None else 0, voters=voters,
-    )  # fmt: skip
+    config = TReaderXmlConfig(
+        heads=2,
+        bottleneck=8,
+        dropout=0.0,
+        votes=voters > 0,
+        voters=max(voters, 1),
+        words=WordSettings(dropout=0.0),
+    )
+    table = torch.from_numpy(rng.normal(size=(WORDS, 6)).astype(np.float32))
+    clusters = 3 if candidates is not None and candidates.clusters is not None else 0
+    with seeded(0):
+        network = TReaderNetwork(table, config, LABELS, clusters, sparse=candidates is not None)
     with torch.no_grad():
         network.output.rows.weight.copy_(torch.from_numpy(rng.normal(size=(LABELS, 8)).astype(np.float32)))
     words = np.array([[2, 3, 0], [4, 0, 0], [5, 6, 7], [8, 0, 0], [0, 0, 0], [9, 2, 0], [3, 0, 0], [4, 5, 0]], np.int32)
-    return Reader(network, words, candidates)
+    return TReaderScorer(network, words, candidates)
 
 
-def some_pupils() -> Pupils:
+def some_inputs() -> TReaderInputs:
     rng = np.random.default_rng(1)
     tokens = TokenStore.of([rng.integers(1, WORDS, rng.integers(1, 6)).tolist() for _ in range(DOCUMENTS)])
-    return Pupils(tokens, matrix([{0, 7}, {1}, set(), {2, 5}, {4}, {3}], 8), matrix(VOTED, LABELS, 0.5))
+    return TReaderInputs(tokens, matrix([{0, 7}, {1}, set(), {2, 5}, {4}, {3}], 8), matrix(VOTED, LABELS, 0.5))
 
 
-def options(kind: str, beam: int = 1) -> Candidates:
-    return Candidates(kind in ("neighbours", "both"), CLUSTERS if kind in ("tree", "both") else None, beam, USUAL)
+def options(kind: str, beam_width: int = 1) -> Candidates:
+    return Candidates(kind in ("neighbours", "both"), CLUSTERS if kind in ("tree", "both") else None, beam_width, USUAL)
 
 
 def test_labels_that_nobody_voted_for() -> None:
-    pupils, right = some_pupils(), matrix(SETS, LABELS)
+    inputs, relevant = some_inputs(), matrix(SETS, LABELS)
     unvoted = [label in SETS[row] for row in range(DOCUMENTS) for label in {*range(LABELS)} - VOTED[row]]
-    assert pupils.right_without_votes(right) == (sum(unvoted) + 1) / (len(unvoted) + 2)
-    assert Pupils(pupils.tokens).right_without_votes(right) == 0
+    assert inputs.right_without_votes(relevant) == (sum(unvoted) + 1) / (len(unvoted) + 2)
+    assert TReaderInputs(inputs.tokens).right_without_votes(relevant) == 0
 
 
 def test_a_lesson_has_the_labels_of_the_batch_only() -> None:
-    reader, pupils = some_reader(), some_pupils()
-    lesson = reader.lesson(pupils, np.array([3, 1, 2]))
-    assert lesson is not None
-    assert lesson.words.tolist() == [[4, 0, 0], [5, 6, 7], [9, 2, 0]]  # of the labels 1, 2 and 5
-    assert pupils.knowledge is not None
-    np.testing.assert_allclose(lesson.weights, pupils.knowledge.toarray()[[3, 1, 2]][:, [1, 2, 5]])
-    alone = reader.lesson(pupils, np.array([2]))
+    scorer, inputs = some_scorer(), some_inputs()
+    teacher_batch = scorer.teacher_batch(inputs, np.array([3, 1, 2]))
+    assert teacher_batch is not None
+    assert teacher_batch.words.tolist() == [[4, 0, 0], [5, 6, 7], [9, 2, 0]]  # of the labels 1, 2 and 5
+    assert inputs.knowledge is not None
+    np.testing.assert_allclose(teacher_batch.weights, inputs.knowledge.toarray()[[3, 1, 2]][:, [1, 2, 5]])
+    alone = scorer.teacher_batch(inputs, np.array([2]))
     assert alone is not None
     assert alone.words.shape == (0, 1)
-    assert reader.lesson(Pupils(pupils.tokens), np.array([2])) is None
+    assert scorer.teacher_batch(TReaderInputs(inputs.tokens), np.array([2])) is None
 
 
 def test_some_knowledge_is_forgotten_in_training_only() -> None:
-    reader = some_reader()
-    pupils = Pupils(TokenStore.of([[2]] * 200), matrix([set(range(8))] * 200, 8))
+    scorer = some_scorer()
+    inputs = TReaderInputs(TokenStore.of([[2]] * 200), matrix([set(range(8))] * 200, 8))
     everyone = np.arange(200)
-    whole = reader.lesson(pupils, everyone, None, 0.5)
-    some = reader.lesson(pupils, everyone, chance(1), 0.25)
+    whole = scorer.teacher_batch(inputs, everyone, None, 0.5)
+    some = scorer.teacher_batch(inputs, everyone, dropout_rng(1), 0.25)
     assert whole is not None
     assert some is not None
     assert (whole.weights > 0).all()
@@ -100,11 +109,11 @@ def test_some_knowledge_is_forgotten_in_training_only() -> None:
 @pytest.mark.parametrize("kind", ["neighbours", "tree", "both"])
 @pytest.mark.parametrize("training", [False, True])
 def test_candidates(kind: str, training: bool) -> None:
-    reader, pupils = some_reader(options(kind)), some_pupils()
+    scorer, inputs = some_scorer(options(kind)), some_inputs()
     documents = np.array([3, 2, 0, 4])
-    hidden = reader.hidden(pupils, documents)
-    right = matrix([SETS[at] for at in documents], LABELS) if training else None
-    labels, own, scores = reader.chosen(pupils, documents, hidden, right)
+    hidden = scorer.hidden(inputs, documents)
+    relevant = matrix([SETS[at] for at in documents], LABELS) if training else None
+    labels, own, scores = scorer.chosen(inputs, documents, hidden, relevant)
     best = None if scores is None else scores.argmax(1).tolist()
     members = [set(CLUSTERS.indices[slice(*CLUSTERS.indptr[at : at + 2])].tolist()) for at in range(3)]
     for row, document in enumerate(documents.tolist()):
@@ -123,68 +132,70 @@ def test_candidates(kind: str, training: bool) -> None:
 
 @pytest.mark.parametrize("voters", [0, 4])
 def test_loss_over_all_labels(voters: int) -> None:
-    reader, pupils = some_reader(voters=voters), some_pupils()
-    learner = ReaderLearner(reader, pupils, matrix(SETS, LABELS) > 0, pupils, matrix(SETS, LABELS))
+    scorer, inputs = some_scorer(voters=voters), some_inputs()
+    learner = TReaderLearner(scorer, inputs, matrix(SETS, LABELS) > 0, inputs, matrix(SETS, LABELS))
     documents = np.array([4, 0, 2])
     losses = []
     for document in documents.tolist():
-        ids, lengths = padded(pupils.tokens, np.array([document]))
-        assert pupils.votes is not None
-        votes = torch.from_numpy(pupils.votes.toarray()[[document]]) if voters else None
-        scores = reader.network(ids, lengths, reader.lesson(pupils, np.array([document])), votes)[0]
+        ids, lengths = padded(inputs.tokens, np.array([document]))
+        assert inputs.votes is not None
+        votes = torch.from_numpy(inputs.votes.toarray()[[document]]) if voters else None
+        scores = scorer.network(ids, lengths, scorer.teacher_batch(inputs, np.array([document])), votes)[0]
         wanted = torch.tensor([float(label in SETS[document]) for label in range(LABELS)])
         losses += [-(w * p.log() + (1 - w) * (1 - p).log()) for w, p in zip(wanted, scores.sigmoid(), strict=True)]
-    torch.testing.assert_close(learner.loss(documents, chance(0)), torch.stack(losses).mean(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        learner.loss(documents, dropout_rng(0)), torch.stack(losses).mean(), rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("kind", ["neighbours", "both"])
 def test_loss_over_candidates(kind: str) -> None:
-    reader, pupils, targets = some_reader(options(kind), voters=4), some_pupils(), matrix(SETS, LABELS)
+    scorer, inputs, targets = some_scorer(options(kind), voters=4), some_inputs(), matrix(SETS, LABELS)
     targets.data[:] = 1
-    learner = ReaderLearner(reader, pupils, targets, pupils, targets)
+    learner = TReaderLearner(scorer, inputs, targets, inputs, targets)
     documents = np.array([4, 0, 2])
-    hidden = reader.hidden(pupils, documents)
-    right = targets[documents]
-    labels, _, of_clusters = reader.chosen(pupils, documents, hidden, right)
-    votes = torch.from_numpy(pupils.votes.toarray()[documents])  # type: ignore[union-attr]
-    scores = reader.network.scores(hidden, votes)[:, labels]
-    wanted = torch.from_numpy(right.toarray()[:, labels])
+    hidden = scorer.hidden(inputs, documents)
+    relevant = targets[documents]
+    labels, _, of_clusters = scorer.chosen(inputs, documents, hidden, relevant)
+    votes = torch.from_numpy(inputs.votes.toarray()[documents])  # type: ignore[union-attr]
+    scores = scorer.network.scores(hidden, votes)[:, labels]
+    wanted = torch.from_numpy(relevant.toarray()[:, labels])
     expected = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="sum")
     if of_clusters is not None:
-        above = torch.from_numpy(((right @ CLUSTERS.T).toarray() > 0).astype(np.float32))
+        above = torch.from_numpy(((relevant @ CLUSTERS.T).toarray() > 0).astype(np.float32))
         expected = expected + functional.binary_cross_entropy_with_logits(of_clusters, above, reduction="sum")
-    torch.testing.assert_close(learner.loss(documents, chance(0)), expected / scores.numel())
-    learner.loss(documents, chance(0)).backward()  # type: ignore[no-untyped-call]
-    gradient = reader.network.output.rows.weight.grad
+    torch.testing.assert_close(learner.loss(documents, dropout_rng(0)), expected / scores.numel())
+    learner.loss(documents, dropout_rng(0)).backward()  # type: ignore[no-untyped-call]
+    gradient = scorer.network.output.rows.weight.grad
     assert gradient is not None
     assert gradient.coalesce().indices()[0].tolist() == labels.tolist(), "other labels are not touched"
 
 
 @pytest.mark.parametrize("kind", ["all", "neighbours", "tree", "both"])
 def test_best_labels(kind: str) -> None:
-    reader, pupils = some_reader(options(kind) if kind != "all" else None, voters=4), some_pupils()
-    ids, chances = reader.best(pupils, 4, HERE)
-    assert ids.shape == chances.shape == (DOCUMENTS, 4)
+    scorer, inputs = some_scorer(options(kind) if kind != "all" else None, voters=4), some_inputs()
+    ids, probabilities = scorer.best(inputs, 4, HERE)
+    assert ids.shape == probabilities.shape == (DOCUMENTS, 4)
     for document in range(DOCUMENTS):
         row = np.array([document])
         with torch.no_grad():
-            hidden = reader.hidden(pupils, row)
-            votes = torch.from_numpy(pupils.votes.toarray()[row])  # type: ignore[union-attr]
-            scores = reader.network.scores(hidden, votes)[0].sigmoid().numpy()
-            allowed = range(LABELS) if kind == "all" else reader.chosen(pupils, row, hidden)[0].tolist()
+            hidden = scorer.hidden(inputs, row)
+            votes = torch.from_numpy(inputs.votes.toarray()[row])  # type: ignore[union-attr]
+            scores = scorer.network.scores(hidden, votes)[0].sigmoid().numpy()
+            allowed = range(LABELS) if kind == "all" else scorer.chosen(inputs, row, hidden)[0].tolist()
         ranked = sorted(allowed, key=lambda label: -scores[label])[:4]
         assert ids[document].tolist() == ranked + [-1] * (4 - len(ranked))
-        np.testing.assert_allclose(chances[document, : len(ranked)], scores[ranked], rtol=1e-4)
-    assert reader.best(pupils, 100, HERE)[0].shape[1] == LABELS
+        np.testing.assert_allclose(probabilities[document, : len(ranked)], scores[ranked], rtol=1e-4)
+    assert scorer.best(inputs, 100, HERE)[0].shape[1] == LABELS
 
 
 def test_quality() -> None:
-    reader, pupils, targets = some_reader(), some_pupils(), matrix(SETS, LABELS)
-    found = ReaderLearner(reader, pupils, targets, pupils, targets).quality(HERE)
+    scorer, inputs, targets = some_scorer(), some_inputs(), matrix(SETS, LABELS)
+    found = TReaderLearner(scorer, inputs, targets, inputs, targets).validation_ndcg(HERE)
     assert found is not None
     assert 0 < found < 1
     nobody = matrix([set()] * DOCUMENTS, LABELS)
-    assert ReaderLearner(reader, pupils, targets, pupils, nobody).quality(HERE) is None
+    assert TReaderLearner(scorer, inputs, targets, inputs, nobody).validation_ndcg(HERE) is None
 
 
 @given(hnp.arrays(np.float32, (3, 6), elements=st.integers(0, 2).map(np.float32)), st.sets(st.integers(0, 5)))

@@ -17,17 +17,17 @@ from xmtc.corpus.strings import Strings
 from xmtc.labelspace.tree import LabelTree
 from xmtc.models.x_transformer.matcher import Matcher, MatcherLearner, squared_hinge, tuned
 from xmtc.nn.datasets import LabelledTexts
-from xmtc.nn.dropout import chance, dropped
+from xmtc.nn.dropout import dropout, dropout_rng
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.encoders.pretrained import Pretrained, load_pretrained
-from xmtc.nn.parallel import cores_at_work
+from xmtc.nn.parallel import torch_threads
 from xmtc.nn.settings import EncoderSettings, TransformerTraining
 
 Maker = Callable[[str], Path]
 WORDS = ["ship", "bread", "cloud", "storm", "butter", "captain"]
 TEXTS = [f"{one} {two}" for one in WORDS for two in WORDS]
 TREE = LabelTree.of([[[1, 0, 2]], [[0, 1], [2, 3], [4, 5]]])
-QUICK = TransformerTraining(epochs=12, batch=6, learning_rate=0.02, encoder_learning_rate=0.003, evaluate_every=30)
+QUICK = TransformerTraining(epochs=12, batch_size=6, learning_rate=0.02, encoder_learning_rate=0.003, evaluate_every=30)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def matcher(loaded: Pretrained, clusters: int = 3, frozen: int = 0) -> Matcher:
     config: Any = loaded.model.config
     fresh = load_pretrained(config._name_or_path)
     settings = EncoderSettings(max_tokens=32, pooling="mean", frozen_layers=frozen)
-    return Matcher.made(Encoder.of(fresh, settings), clusters, dropout=0.2, seed=5)
+    return Matcher(Encoder.of(fresh, settings), clusters, dropout=0.2, seed=5)
 
 
 def test_scores_are_those_of_a_linear_layer(loaded: Pretrained) -> None:
@@ -56,9 +56,9 @@ def test_scores_are_those_of_a_linear_layer(loaded: Pretrained) -> None:
         expected = vectors @ network.output.weight.T + network.output.bias
         torch.testing.assert_close(network(texts, np.arange(9)), expected)
         torch.testing.assert_close(torch.from_numpy(network.scores(vectors.numpy())), expected)
-        draws = chance(4)  # the encoder draws first, then the layer
-        expected = network.output(dropped(network.encoder(texts, np.arange(9), draws), 0.2, draws))
-        torch.testing.assert_close(network(texts, np.arange(9), chance(4)), expected)
+        rng = dropout_rng(4)  # the encoder draws first, then the layer
+        expected = network.output(dropout(network.encoder(texts, np.arange(9), rng), 0.2, rng))
+        torch.testing.assert_close(network(texts, np.arange(9), dropout_rng(4)), expected)
 
 
 def test_scores_are_finite_whatever_the_weights(loaded: Pretrained) -> None:
@@ -80,13 +80,13 @@ def test_a_new_matcher_says_no_and_an_only_cluster_is_right(loaded: Pretrained) 
 
 def test_squared_hinge_against_a_loop() -> None:
     rng = np.random.default_rng(3)
-    scores, right = rng.normal(scale=2, size=(5, 7)), rng.random((5, 7)) < 0.3
+    scores, relevant = rng.normal(scale=2, size=(5, 7)), rng.random((5, 7)) < 0.3
     expected = 0.0
     for row in range(5):
         for at in range(7):
-            side = 1 if right[row, at] else -1
+            side = 1 if relevant[row, at] else -1
             expected += max(0.0, 1 - side * scores[row, at]) ** 2 / 35
-    found = squared_hinge(torch.from_numpy(scores), torch.from_numpy(right.astype(float)))
+    found = squared_hinge(torch.from_numpy(scores), torch.from_numpy(relevant.astype(float)))
     assert float(found) == pytest.approx(expected)
 
 
@@ -97,20 +97,20 @@ def test_loss_and_quality(loaded: Pretrained) -> None:
     documents = LabelledTexts(texts, csr_array(targets))
     learner = MatcherLearner(network, documents, documents)
     some = np.array([3, 8])
-    expected = squared_hinge(network(texts, some, chance(1)), torch.from_numpy(targets[some]))
-    torch.testing.assert_close(learner.loss(some, chance(1)), expected)
+    expected = squared_hinge(network(texts, some, dropout_rng(1)), torch.from_numpy(targets[some]))
+    torch.testing.assert_close(learner.loss(some, dropout_rng(1)), expected)
     nothing = LabelledTexts(texts, csr_array(np.zeros_like(targets)))
-    with cores_at_work() as cores:
-        quality = learner.quality(cores)
-        assert MatcherLearner(network, documents, nothing).quality(cores) is None
+    with torch_threads() as cores:
+        validation_ndcg = learner.validation_ndcg(cores)
+        assert MatcherLearner(network, documents, nothing).validation_ndcg(cores) is None
         vectors = network.encoder.vectors(texts, cores)
     ranks = np.argsort(np.argsort(-network.scores(vectors), axis=1), axis=1)
     gains = 1 / np.log2(np.arange(3) + 2)
     each = [
-        sum(gains[ranks[row, at]] for at in np.flatnonzero(right)) / gains[: int(right.sum())].sum()
-        for row, right in enumerate(targets) if right.any()
+        sum(gains[ranks[row, at]] for at in np.flatnonzero(relevant)) / gains[: int(relevant.sum())].sum()
+        for row, relevant in enumerate(targets) if relevant.any()
     ]  # fmt: skip
-    assert quality == pytest.approx(np.mean(each))
+    assert validation_ndcg == pytest.approx(np.mean(each))
 
 
 @pytest.mark.parametrize("frozen", [0, 1])
@@ -128,7 +128,7 @@ def test_tuning_finds_the_clusters(loaded: Pretrained, frozen: int, tmp_path: Pa
     vectors = run(network)
     assert documents.texts is not None
     plain = EncoderTexts(encode(documents.texts))
-    with cores_at_work() as cores:
+    with torch_threads() as cores:
         # The frozen part is kept with two bytes a number.
         np.testing.assert_allclose(vectors, network.encoder.vectors(plain, cores), atol=0.02 if frozen else 1e-5)
     targets = TREE.targets(documents.targets)[0].toarray()

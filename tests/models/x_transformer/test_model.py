@@ -39,7 +39,7 @@ def short(tiny_encoder: Maker) -> Shorten:
     def made(**changes: Any) -> Settings:
         plain: Settings = {
             "encoder": {"name": str(tiny_encoder("bert")), "max_tokens": 24, "pooling": "mean"}, "max_leaf": 2,
-            "training": {"epochs": 1, "batch": 20, "encoder_learning_rate": 0.003, "learning_rate": 0.02},
+            "training": {"epochs": 1, "batch_size": 20, "encoder_learning_rate": 0.003, "learning_rate": 0.02},
         }  # fmt: skip
         nested = {key: {**plain[key], **changes.get(key, {})} for key in ("encoder", "training")}
         return {**plain, **changes, **nested}
@@ -76,17 +76,17 @@ def test_variants_learn_and_load(short: Shorten, changes: Settings, tmp_path: Pa
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"beam": 1}, {"negatives": "teacher", "beam": 4}, {"discount": 0.5}, {"embedding_weight": 2.0},
-        {"max_leaf": 1}, {"ranker": {"cost": 0.1}}, {"ranker": {"smallest_weight": 0.3}}, {"dropout": 0.6},
-        {"label_vectors": ["names"]}, {"ensemble": "ranks"}, {"matcher": "linear"}, {"encoder": {"frozen_layers": 2}},
-        {"encoder": {"max_tokens": 5}}, {"training": {"epochs": 2}},
+        {"seed": 1}, {"beam_width": 1}, {"negatives": "teacher", "beam_width": 4}, {"discount": 0.5},
+        {"embedding_weight": 2.0}, {"max_leaf": 1}, {"ranker": {"cost": 0.1}}, {"ranker": {"smallest_weight": 0.3}},
+        {"dropout": 0.6}, {"label_vectors": ["names"]}, {"ensemble": "ranks"}, {"matcher": "linear"}, {"encoder":
+        {"frozen_layers": 2}}, {"encoder": {"max_tokens": 5}}, {"training": {"epochs": 2}},
     ],
     ids=str,
 )  # fmt: skip
 def test_options_have_an_effect(short: Shorten, changes: Settings) -> None:
     corpus = small_corpus(60)
     plain, other = (
-        XTransformer(**short(**{"beam": 4, **each})).fit(corpus).predict(corpus, k=3) for each in ({}, changes)
+        XTransformer(**short(**{"beam_width": 4, **each})).fit(corpus).predict(corpus, k=3) for each in ({}, changes)
     )
     assert not np.array_equal(plain.scores, other.scores)
 
@@ -107,9 +107,9 @@ def test_with_linear_matcher_and_tiny_embeddings_it_is_parabel_with_two_levels(s
     """The same classifiers over the same tree; vectors of hardly any length change nothing."""
     corpus = small_corpus()
     linear = {"cost": 1.0, "bias": 0.3, "tolerance": 0.01, "smallest_weight": 0.0, "rounds": 100}
-    settings = short(matcher="linear", embedding_weight=1e-4, beam=2, discount=1.0, ranker=linear)
+    settings = short(matcher="linear", embedding_weight=1e-4, beam_width=2, discount=1.0, ranker=linear)
     one = XTransformer(**settings).fit(corpus)
-    two = Parabel(trees=1, levels=1, max_leaf=2, negatives="matcher", beam=2, **linear).fit(corpus)
+    two = Parabel(trees=1, levels=1, max_leaf=2, negatives="matcher", beam_width=2, **linear).fit(corpus)
     np.testing.assert_array_equal(one.rankers_[0].tree.levels[1].toarray(), two.trees_[0].tree.levels[1].toarray())
     top = one.predict(corpus, k=3)
     np.testing.assert_array_equal(top.ids, two.predict(corpus, k=3).ids)
@@ -119,7 +119,7 @@ def test_with_linear_matcher_and_tiny_embeddings_it_is_parabel_with_two_levels(s
 @pytest.mark.parametrize("discount", [1.0, 0.3, 0.0])
 def test_scores_are_the_rankers_times_the_matchers(short: Shorten, discount: float) -> None:
     corpus = small_corpus(60)
-    model = XTransformer(**short(beam=100, discount=discount)).fit(corpus)
+    model = XTransformer(**short(beam_width=100, discount=discount)).fit(corpus)
     features, vectors = next(model._read(corpus))
     ranker = model.rankers_[0]
     clusters = np.exp(-np.square(np.maximum(0, 1 - model.networks_[0].scores(vectors))))
@@ -148,7 +148,7 @@ def test_negatives_are_documents_for_which_the_cluster_is_found(
 
     monkeypatch.setattr(linear_training, "tasks_of", spy)
     corpus = small_corpus(60)
-    model = XTransformer(**short(matcher=kind, beam=2)).fit(corpus)
+    model = XTransformer(**short(matcher=kind, beam_width=2)).fit(corpus)
     reached = seen[-1][1].toarray()  # (clusters, documents)
     assert reached.sum(0).tolist() == [2] * 60
     _, vectors = next(model._read(corpus))
@@ -167,7 +167,7 @@ def test_negatives_are_documents_for_which_the_cluster_is_found(
 
 def test_members_are_averaged_by_probability_or_by_rank(short: Shorten) -> None:
     corpus = small_corpus(60)
-    several = short(matcher="linear", label_vectors=["documents", "names"], beam=2)
+    several = short(matcher="linear", label_vectors=["documents", "names"], beam_width=2)
     model = XTransformer(**several).fit(corpus)
     alone = [
         XTransformer(**{**several, "label_vectors": [kind]}).fit(corpus).predict(corpus, k=6)
@@ -243,7 +243,7 @@ def test_finished_pieces_are_not_done_again(short: Shorten, tmp_path: Path, monk
         again = XTransformer(**settings).fit(corpus, checkpoints=tmp_path / "pieces")
     np.testing.assert_array_equal(again.predict(corpus).scores, whole.predict(corpus).scores)
     with pytest.raises(BadModelFolder, match="another run"):
-        XTransformer(**short(matcher="linear", beam=3)).fit(corpus, checkpoints=tmp_path / "pieces")
+        XTransformer(**short(matcher="linear", beam_width=3)).fit(corpus, checkpoints=tmp_path / "pieces")
 
 
 @pytest.mark.parametrize("kind", ["transformer", "linear"])
@@ -257,7 +257,7 @@ def test_explains_by_words_and_vector(short: Shorten, kind: str) -> None:
     assert len(why.evidence) == 2
     assert why.evidence[0].startswith("clustering by documents: score 0.")
     assert "the encoder's vector" in why.evidence[1]
-    beyond = XTransformer(**short(matcher=kind, beam=1, max_leaf=1)).fit(corpus).explain("ship sail", "kitchen")
+    beyond = XTransformer(**short(matcher=kind, beam_width=1, max_leaf=1)).fit(corpus).explain("ship sail", "kitchen")
     assert "not among those found" in beyond.evidence[0]
     assert beyond.score == 0
 
@@ -273,7 +273,7 @@ def test_labels_without_documents(short: Shorten) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"matcher": "linear", "embedding_weight": 0}, "take the model parabel"), ({"beam": 0}, "beam"),
+        ({"matcher": "linear", "embedding_weight": 0}, "take the model parabel"), ({"beam_width": 0}, "beam"),
         ({"label_vectors": []}, "label_vectors"), ({"label_vectors": ["neighbours"]}, "label_vectors"),
         ({"discount": 1.5}, "discount"),
         ({"embedding_weight": -1}, "embedding_weight"), ({"ranker": {"loss": "hinge"}}, "loss"),

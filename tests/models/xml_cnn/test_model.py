@@ -21,7 +21,7 @@ from xmtc.nn.serialization import weights_of
 
 SMALL: dict[str, Any] = {
     "widths": [2, 3], "filters": 6, "chunks": 2, "bottleneck": 5, "dropout": 0.0,
-    "words": {"vectors": "random", "dimensions": 7}, "training": {"epochs": 1, "batch": 10},
+    "words": {"vectors": "random", "dimensions": 7}, "training": {"epochs": 1, "batch_size": 10},
 }  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def first_or_last(documents: int = 90) -> Corpus:
     return Corpus.of(texts, tags)
 
 
-def right(model: XmlCnn, corpus: Corpus) -> float:
+def relevant(model: XmlCnn, corpus: Corpus) -> float:
     top = model.predict(corpus, k=1).ids[:, 0]
     return float(np.mean([label in corpus.labels_of(row) for row, label in enumerate(top.tolist())]))
 
@@ -54,8 +54,8 @@ def test_chunks_keep_where_something_stands() -> None:
     training = {"epochs": 10, "learning_rate": 0.02}
     corpus, unseen = first_or_last(), first_or_last(130)[90:]
     models = [XmlCnn(**settings(widths=[1], chunks=n, training=training)).fit(corpus) for n in (1, 2)]
-    assert right(models[0], unseen) < 0.8
-    assert right(models[1], unseen) == 1.0
+    assert relevant(models[0], unseen) < 0.8
+    assert relevant(models[1], unseen) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
     [
         {"seed": 1}, {"stride": 2}, {"dropout": 0.5}, {"words": {"dropout": 0.5}}, {"words": {"max_tokens": 4}},
         {"words": {"vectors": "learn"}}, {"training": {"epochs": 2}}, {"training": {"learning_rate": 0.1}},
-        {"training": {"average_from": 0, "evaluate_every": 1}}, {"training": {"batch": 5}},
-        {"training": {"accumulate": 2}},
+        {"training": {"swa_start_epoch": 0, "evaluate_every": 1}}, {"training": {"batch_size": 5}},
+        {"training": {"gradient_accumulation": 2}},
     ],
     ids=str,
 )  # fmt: skip
@@ -104,8 +104,8 @@ def test_frozen_words_stay() -> None:
 
 
 def test_weights_are_averaged_only_if_asked_for() -> None:
-    assert XmlCnn(training={"epochs": 3}).config.training.average_from is None
-    assert XmlCnn(training={"average_from": 2}).config.training.average_from == 2
+    assert XmlCnn(training={"epochs": 3}).config.training.swa_start_epoch is None
+    assert XmlCnn(training={"swa_start_epoch": 2}).config.training.swa_start_epoch == 2
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_weights_are_averaged_only_if_asked_for() -> None:
         ({"dropout": 1.0}, r"dropout=1\.0"), ({"words": {"frozen": 3}}, r"words\.frozen=3"),
     ],
 )  # fmt: skip
-def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_named(irrelevant: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        XmlCnn(**wrong)
+        XmlCnn(**irrelevant)
 
 
 def test_texts_shorter_than_windows_and_chunks() -> None:
@@ -138,19 +138,19 @@ def test_few_documents_at_a_time_where_labels_are_many(monkeypatch: pytest.Monke
 
 
 def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from xmtc.nn.trainer import Task
+    from xmtc.nn.trainer import Trainer
 
     corpus, config = first_or_last(40), settings(dropout=0.3, training={"epochs": 3})
     whole = XmlCnn(**config).fit(corpus).predict(corpus, k=2)
-    step = Task._step
+    step = Trainer._step
 
-    def killed_in_the_third_epoch(task: Task, loss: float) -> None:
+    def killed_in_the_third_epoch(task: Trainer, loss: float) -> None:
         if task.steps == 9:
             raise MemoryError
         step(task, loss)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Task, "_step", killed_in_the_third_epoch)
+        patch.setattr(Trainer, "_step", killed_in_the_third_epoch)
         with pytest.raises(MemoryError):
             XmlCnn(**config).fit(corpus, checkpoints=tmp_path / "pieces")
     resumed = XmlCnn(**config).fit(corpus, checkpoints=tmp_path / "pieces").predict(corpus, k=2)

@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from xmtc.models.xml_cnn.model import XmlCnnConfig
 from xmtc.models.xml_cnn.network import ChunkedConvolution, ConvolutionNetwork
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.layers import seeded
+from xmtc.text.embedding_table import WordSettings
 
 DIMENSIONS, FILTERS = 3, 4
 Floats = NDArray[np.float64]
@@ -35,8 +38,8 @@ def made(widths: list[int], chunks: int, stride: int) -> ChunkedConvolution:
 
 def words_of(lengths: list[int], padding: int = 0) -> torch.Tensor:
     """Random vectors, also where there are no words: they must not count."""
-    draws = np.random.default_rng(2)
-    return torch.from_numpy(draws.normal(size=(len(lengths), max(lengths) + padding, DIMENSIONS)))
+    rng = np.random.default_rng(2)
+    return torch.from_numpy(rng.normal(size=(len(lengths), max(lengths) + padding, DIMENSIONS)))
 
 
 def by_hand(layer: ChunkedConvolution, words: Floats) -> Floats:
@@ -96,10 +99,12 @@ def test_words_that_are_frozen_need_no_gradient() -> None:
 
 def network(dropout: float = 0.0) -> ConvolutionNetwork:
     table = torch.from_numpy(np.random.default_rng(3).normal(size=(9, DIMENSIONS)).astype(np.float32))
-    return ConvolutionNetwork.made(
-        table, 7, widths=[2, 3], filters=FILTERS, chunks=2, stride=1, bottleneck=6, word_dropout=dropout,
-        dropout=dropout, frozen=False, seed=4,
-    )  # fmt: skip
+    words = WordSettings(dropout=dropout)
+    config = XmlCnnConfig(
+        widths=(2, 3), filters=FILTERS, chunks=2, stride=1, bottleneck=6, dropout=dropout, words=words
+    )
+    with seeded(4):
+        return ConvolutionNetwork(table, 7, config)
 
 
 def test_a_document_alone_and_beside_longer_ones() -> None:
@@ -120,7 +125,7 @@ def test_dropout_needs_draws() -> None:
     ids, lengths = torch.tensor([[2, 3, 4]]), torch.tensor([3])
     dropping = network(0.5)
     torch.testing.assert_close(dropping(ids, lengths), network()(ids, lengths))
-    assert not torch.equal(dropping(ids, lengths, None, chance(0)), dropping(ids, lengths))
+    assert not torch.equal(dropping(ids, lengths, None, dropout_rng(0)), dropping(ids, lengths))
 
 
 def test_all_labels_or_none() -> None:
@@ -130,5 +135,5 @@ def test_all_labels_or_none() -> None:
 
 def test_begins_with_the_share_that_is_expected() -> None:
     beginning = network()
-    beginning.expect(0.1)
+    beginning.init_output_bias(0.1)
     torch.testing.assert_close(beginning.output.bias.sigmoid(), torch.full((7,), 0.1))

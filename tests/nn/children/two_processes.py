@@ -17,7 +17,7 @@ DOCUMENTS = 13  # in batches of 4: the last one has fewer documents than there a
 
 
 def trained(learner: ToyLearner, processes: int, checkpoints: Checkpoints) -> dict[str, list[object]]:
-    settings = short(processes=processes, epochs=4, average_from=1, evaluate_every=3)
+    settings = short(processes=processes, epochs=4, swa_start_epoch=1, evaluate_every=3)
     train(learner, settings, 0, checkpoints, "toy")
     return {name: weight.tolist() for name, weight in learner.weights().items()}
 

@@ -16,10 +16,10 @@ from torch import Tensor
 from xmtc.corpus.strings import Strings
 from xmtc.errors import ConfigError
 from xmtc.nn.batching import padded
-from xmtc.nn.dropout import chance
+from xmtc.nn.dropout import dropout_rng
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, computes_bfloat16
 from xmtc.nn.encoders.pretrained import load_pretrained
-from xmtc.nn.parallel import cores_at_work
+from xmtc.nn.parallel import torch_threads
 from xmtc.nn.serialization import load_weights, weights_of
 from xmtc.nn.settings import EncoderSettings
 from xmtc.text.token_store import TokenStore
@@ -69,7 +69,7 @@ def evaluated(encoder: Encoder, texts: EncoderTexts, documents: NDArray[np.int64
 
 
 def read(encoder: Encoder, tokens: TokenStore) -> EncoderTexts:
-    with cores_at_work() as cores:
+    with torch_threads() as cores:
         return encoder.texts(tokens, cores)
 
 
@@ -166,7 +166,7 @@ def test_several_layers_one_after_the_other(
 
 def gradients(encoder: Encoder, texts: EncoderTexts, seed: int = 5) -> dict[str, Tensor]:
     encoder.zero_grad()
-    encoder(texts, ALL, chance(seed)).square().sum().backward()
+    encoder(texts, ALL, dropout_rng(seed)).square().sum().backward()
     return {name: weight.grad for name, weight in encoder.named_parameters() if weight.grad is not None}
 
 
@@ -204,7 +204,7 @@ def test_the_frozen_part_has_no_dropout(
     make: Callable[..., Encoder], tokens: Callable[[str], TokenStore], kind: str
 ) -> None:
     encoder, store = make(kind, frozen_layers=2), tokens(kind)
-    encoder(read(encoder, store), ALL, chance(0))  # leaves it in training
+    encoder(read(encoder, store), ALL, dropout_rng(0))  # leaves it in training
     assert encoder.training
     layers = [layer.training for layer in encoder.layers]
     assert layers == [False, False, True]
@@ -219,7 +219,7 @@ def test_dropout_only_with_draws_and_the_same_for_the_same(
 ) -> None:
     encoder, texts = make(), EncoderTexts(tokens("bert"))
     plain = evaluated(encoder, texts)
-    one, two, other = (encoder(texts, ALL, chance(seed)).detach() for seed in (1, 1, 2))
+    one, two, other = (encoder(texts, ALL, dropout_rng(seed)).detach() for seed in (1, 1, 2))
     assert torch.equal(one, two)
     assert not torch.allclose(one, other, atol=1e-3)
     assert not torch.allclose(one, plain, atol=1e-3)
@@ -231,7 +231,7 @@ def test_all_vectors_at_once(
 ) -> None:
     monkeypatch.setattr("xmtc.nn.encoders.encoder.TOKENS_TOGETHER", 20)
     encoder, texts = make(), EncoderTexts(tokens("bert"))
-    with cores_at_work() as cores:
+    with torch_threads() as cores:
         found = encoder.vectors(texts, cores)
     np.testing.assert_allclose(found, evaluated(encoder, texts).numpy(), rtol=1e-4, atol=1e-5)
     assert found.dtype == np.float32
@@ -259,7 +259,7 @@ def test_made_again_from_facts_and_weights(
     assert str(Path.cwd().anchor) not in facts["config"]["_name_or_path"]
     with torch.device("meta"):
         settings = EncoderSettings(name="gone", max_tokens=MOST, frozen_layers=9, precision="single")
-        again = Encoder.from_facts(facts, settings)
+        again = Encoder.from_facts(facts, settings, encoder.vocabulary)
     load_weights(again, weights_of(encoder))
     assert torch.equal(evaluated(again, texts), evaluated(encoder, texts))
     assert (again.pooling, again.width, again.vocabulary) == ("mean", 32, encoder.vocabulary)
@@ -270,7 +270,7 @@ def test_made_again_from_facts_and_weights(
 )
 def test_facts_that_are_none(make: Callable[..., Encoder], change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"no encoder|pooling|invalid literal"):
-        Encoder.from_facts({**make().facts(), **change}, EncoderSettings())
+        Encoder.from_facts({**make().facts(), **change}, EncoderSettings(), 1)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from xmtc.errors import XmtcError
 from xmtc.nn.encoders import hidden_state_cache as states
-from xmtc.nn.encoders.hidden_state_cache import StateStore
+from xmtc.nn.encoders.hidden_state_cache import HiddenStateCache
 
 
 @given(
@@ -26,7 +26,7 @@ def test_what_is_put_is_found(lengths: list[int], left: bool, in_file: bool, see
     rng = np.random.default_rng(seed)
     sizes = np.array(lengths)
     vectors = [torch.from_numpy(rng.normal(size=(size, 3))).half().float() for size in lengths]
-    store = StateStore(sizes, 3, in_file)
+    store = HiddenStateCache(sizes, 3, in_file)
     for documents in np.array_split(rng.permutation(len(lengths)), 3):
         longest = int(sizes[documents].max(initial=1)) + int(rng.integers(2))  # more padding than is needed
         batch = torch.full((len(documents), longest, 3), 7.0)
@@ -49,14 +49,14 @@ def test_what_is_put_is_found(lengths: list[int], left: bool, in_file: bool, see
 
 def test_too_much_for_memory_goes_into_a_file_that_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "available_memory", lambda: 100)
-    store = StateStore(np.array([2, 1]), 30)
+    store = HiddenStateCache(np.array([2, 1]), 30)
     assert store.file is not None
     store.put(np.array([0, 1]), torch.ones(2, 2, 30))
     assert torch.equal(store.values, torch.ones(3, 30, dtype=torch.float16))
     file: Path = store.file
     assert file.stat().st_size == 180
     # Another process opens the same file.
-    other: StateStore = pickle.loads(pickle.dumps(store))
+    other: HiddenStateCache = pickle.loads(pickle.dumps(store))
     assert torch.equal(other.values, store.values)
     assert len(pickle.dumps(store)) < 2000
     del store, other
@@ -65,10 +65,10 @@ def test_too_much_for_memory_goes_into_a_file_that_does_not_stay(monkeypatch: py
 
 
 def test_in_memory_it_can_be_handed_over_too() -> None:
-    store = StateStore(np.array([1]), 2)
+    store = HiddenStateCache(np.array([1]), 2)
     store.put(np.array([0]), torch.ones(1, 1, 2))
     assert store.file is None
-    other: StateStore = pickle.loads(pickle.dumps(store))
+    other: HiddenStateCache = pickle.loads(pickle.dumps(store))
     assert torch.equal(other.padded(np.array([0])), torch.ones(1, 1, 2))
 
 
@@ -80,4 +80,4 @@ def test_no_room_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("xmtc.nn.encoders.hidden_state_cache.shutil.disk_usage", full)
     with pytest.raises(XmtcError, match="TMPDIR"):
-        StateStore(np.array([9]), 9)
+        HiddenStateCache(np.array([9]), 9)

@@ -76,7 +76,7 @@ def by_frequency(rows: Sequence[Row]) -> Plot | None:
         legend_above(axes, columns)
 
     columns, height = _legend_size(lines)
-    share = f"The share of right labels that are among the first {k}, in ten groups of equally many labels."
+    share = f"The share of relevant labels that are among the first {k}, in ten groups of equally many labels."
     caption = f"{share}{_of_many(len(rows))}"
     return Plot("Frequent and rare labels", caption, alt, draw(paint, alt, height=3.2 + height))
 

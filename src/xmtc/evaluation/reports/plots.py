@@ -145,8 +145,9 @@ def reliability(evaluation: Evaluation) -> Plot:
     listed = top.ids >= 0
     found = Reliability.of(top.scores[listed], hits[listed])
     stated, seen, gap = found.stated, found.seen, found.error
-    alt = f"stated against observed share of right labels; they differ by {100 * gap:.1f} points on average" + "".join(
-        f"; {100 * s:.0f} stated, {100 * o:.0f} observed" for s, o in zip(stated, seen, strict=True)
+    alt = (
+        f"stated against observed share of relevant labels; they differ by {100 * gap:.1f} points on average"
+        + "".join(f"; {100 * s:.0f} stated, {100 * o:.0f} observed" for s, o in zip(stated, seen, strict=True))
     )
 
     def paint(axes: Axes) -> None:
@@ -165,12 +166,12 @@ def reliability(evaluation: Evaluation) -> Plot:
 
 
 def score_histogram(predictions: Predictions, hits: NDArray[np.bool_]) -> Plot:
-    """Scores of right and of wrong labels."""
+    """Scores of right and of irrelevant labels."""
     listed = predictions.ids >= 0
     right, wrong = predictions.scores[listed & hits], predictions.scores[listed & ~hits]
     edges = np.histogram_bin_edges(predictions.scores[listed].astype(np.float64), 30)
     medians = [f"{np.median(part):.3g}" if len(part) else "none" for part in (right, wrong)]
-    alt = f"scores of listed labels; the median is {medians[0]} for right and {medians[1]} for wrong ones"
+    alt = f"scores of listed labels; the median is {medians[0]} for right and {medians[1]} for irrelevant ones"
 
     def paint(axes: Axes) -> None:
         axes.hist(right, bins=edges.tolist(), color=FIRST, alpha=0.75, label=f"✓ right ({len(right):,})")
@@ -182,7 +183,7 @@ def score_histogram(predictions: Predictions, hits: NDArray[np.bool_]) -> Plot:
         legend_above(axes)
 
     return Plot(
-        "Scores of right and wrong labels",
+        "Scores of right and irrelevant labels",
         "The less the two overlap, the better a threshold works.",
         alt,
         draw(paint, alt),

@@ -93,7 +93,7 @@ def worst_labels(evaluation: Evaluation, rows: int) -> list[LabelRow]:
 
 
 def confusions(evaluation: Evaluation, rows: int, among: int = 500) -> list[Confusion]:
-    """The most frequent pairs (label missed, wrong label listed) over documents.
+    """The most frequent pairs (label missed, irrelevant label listed) over documents.
 
     Only the `among` most missed labels are looked at, which bounds the work for millions of labels.
     """

@@ -30,7 +30,7 @@ from xmtc.models.aplc_xlnet.costs import tail_widths
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
 
 START_DEVIATION = 0.02  # of new weights, as in the authors' code
-MOST_SCORES = 1_000_000  # documents x labels at once in prediction; more would not stay in the processor's cache
+MAX_SCORES = 1_000_000  # documents x labels at once in prediction; more would not stay in the processor's cache
 NO_LABEL = np.iinfo(np.int32).max
 
 
@@ -86,8 +86,8 @@ class AdaptiveClusters(nn.Module):
             if len(having):
                 chosen, in_tail = tensor(having), cluster == at
                 logits = product_logit(roots[chosen, at - 1, None], self._tail(at)(hidden[chosen]))
-                right = tensor(having.searchsorted(rows[in_tail])), tensor(place[in_tail])
-                loss = loss.index_add(0, chosen, binary_loss(logits, *right))
+                relevant = tensor(having.searchsorted(rows[in_tail])), tensor(place[in_tail])
+                loss = loss.index_add(0, chosen, binary_loss(logits, *relevant))
         return (loss / tensor(compared)).mean()
 
     @torch.inference_mode()
@@ -112,11 +112,11 @@ class AdaptiveClusters(nn.Module):
                 continue
             members = self.clusters.members(cluster)
             states, weight, above = self._parts(cluster, hidden[rows], roots[rows])
-            chances = above.expand(len(rows), 1)[:, 0].cpu().numpy()
-            size = max(1, MOST_SCORES // len(rows))
+            probabilities = above.expand(len(rows), 1)[:, 0].cpu().numpy()
+            size = max(1, MAX_SCORES // len(rows))
             for start in range(0, len(members), size):
                 logits = (weight[start : start + size] @ states.T).float().cpu().numpy()  # (labels, documents)
-                offer_labels(logits, members[start : start + size], rows, chances, scores, ids)
+                offer_labels(logits, members[start : start + size], rows, probabilities, scores, ids)
         order = np.lexsort((ids, -scores))
         ids, scores = np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
         return np.where(ids == NO_LABEL, -1, ids), np.where(ids == NO_LABEL, 0, scores)

@@ -22,9 +22,9 @@ each that is learned, and the frozen part's output, 2 bytes x tokens x width, in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,24 +32,20 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_v
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.strings import Strings
 from xmtc.errors import ConfigError
 from xmtc.models.aplc_xlnet.costs import parameter_count
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Capabilities, ModelConfig
+from xmtc.models.fine_tuning import FineTunedModel
 from xmtc.nn.settings import EncoderSettings, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.seeding import derived_seed
-from xmtc.storage import FolderReader, FolderWriter
-from xmtc.text.subword_tokenizer import SubwordTokenizer
-from xmtc.text.token_store import TokenStore
 
 if TYPE_CHECKING:
-    from xmtc.models.aplc_xlnet.network import ClusterLearner, ClusterNetwork
-    from xmtc.nn.datasets import Documents, LabelledTexts
-    from xmtc.nn.serialization import Arrays
+    from xmtc.models.aplc_xlnet.network import AplcLearner, AplcNetwork
+    from xmtc.nn.datasets import LabelledTexts
+    from xmtc.nn.encoders.encoder import Encoder
 
-WEIGHTS = "network"
 HEAD = "head"
 Partition = Literal["even", "auto"] | tuple[PositiveInt, ...] | tuple[PositiveFloat, ...]
 MANY_LABELS = (100_000, 600_000)  # from where the paper has three and four clusters
@@ -68,7 +64,7 @@ class AplcTraining(TransformerTraining):
     @property
     def of_head(self) -> Self:
         """The settings of the head's own epochs."""
-        return self.model_copy(update={"epochs": self.head_epochs, "average_from": None, "processes": 1})
+        return self.model_copy(update={"epochs": self.head_epochs, "swa_start_epoch": None, "processes": 1})
 
     def rate_of(self, name: str, of_rows: bool) -> float:
         """The learning rate of a weight."""
@@ -124,7 +120,7 @@ class AplcConfig(ModelConfig):
         return [float(value) for value in self.partition]
 
 
-class AplcXlNet(Model):
+class AplcXlNet(FineTunedModel):
     """A pretrained encoder, a hidden layer, and adaptive probabilistic label clusters.
 
     >>> AplcXlNet(encoder=dict(name="minilm"), clusters=3).title
@@ -141,9 +137,8 @@ class AplcXlNet(Model):
     Config = AplcConfig
     config: AplcConfig
 
-    tokenizer_: SubwordTokenizer
-    seen_: NDArray[np.int64]  # labels that documents had; the clusters know only these, by their place here
-    network_: ClusterNetwork
+    network_: AplcNetwork
+    structure_file = "clusters"
 
     @property
     def title(self) -> str:
@@ -162,50 +157,44 @@ class AplcXlNet(Model):
         config, size = self.config, encoder_size(self.config.encoder.name)
         counts = corpus.label_counts[corpus.label_counts > 0]
         output = parameter_count(self._clusters(counts, len(corpus)).sizes, config.hidden or size.width, config.decay)
-        encoder = training_memory(config.encoder, len(corpus), corpus.texts.nbytes, config.training.batch)
-        return encoder + 28 * output + 16 * min(config.training.batch, len(corpus)) * len(counts)
+        encoder = training_memory(config.encoder, len(corpus), corpus.texts.nbytes, config.training.batch_size)
+        return encoder + 28 * output + 16 * min(config.training.batch_size, len(corpus)) * len(counts)
 
-    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.models.aplc_xlnet.network import ClusterLearner, ClusterNetwork
-        from xmtc.nn.datasets import LabelledTexts, parted
-        from xmtc.nn.encoders.encoder import Encoder
-        from xmtc.nn.encoders.pretrained import load_pretrained
-        from xmtc.nn.parallel import cores_at_work
-        from xmtc.nn.trainer import train
+    def _label_structure(self, corpus: Corpus) -> FrequencyClusters:
+        return self._clusters(corpus.label_counts[self.seen_.ids], len(corpus))
 
-        assert corpus.texts is not None
-        config, seed = self.config, derived_seed(self.config.seed, 0)
-        self.seen_ = np.flatnonzero(corpus.label_counts)
-        clusters = self._clusters(corpus.label_counts[self.seen_], len(corpus))
-        pretrained = load_pretrained(config.encoder.name)
-        encoder = Encoder.of(pretrained, config.encoder)
-        self.tokenizer_ = pretrained.tokenizer
-        self.network_ = ClusterNetwork.made(
-            encoder, clusters, hidden=config.hidden, decay=config.decay, dropout=config.dropout, seed=seed
-        )
-        most = config.training.valid_documents
-        learned, checked = parted(corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed)
-        with cores_at_work() as cores:
+    def _structure_of(self, arrays: Mapping[str, NDArray[Any]]) -> FrequencyClusters:
+        clusters = FrequencyClusters.from_arrays(arrays)
+        if clusters.labels != len(self.seen_):
+            raise ValueError("the labels of the clusters are not those of the model")
+        return clusters
 
-            def read(part: Documents) -> LabelledTexts:
-                texts = encoder.texts(part.tokens, cores, in_file=config.training.processes > 1)
-                return LabelledTexts(texts, part.targets[:, self.seen_])
+    def _structure_arrays(self) -> dict[str, NDArray[Any]]:
+        return self.network_.output.clusters.to_arrays()
 
-            learner = ClusterLearner(self.network_, read(learned), read(checked))
-        if config.training.head_epochs:
+    def _network(self, encoder: Encoder, structure: FrequencyClusters) -> AplcNetwork:
+        from xmtc.models.aplc_xlnet.network import AplcNetwork
+
+        return AplcNetwork(encoder, structure, self.config)
+
+    def _learner(self, train: LabelledTexts, valid: LabelledTexts) -> AplcLearner:
+        from xmtc.models.aplc_xlnet.network import AplcLearner
+
+        return AplcLearner(self.network_, train, valid)
+
+    def _before_training(self, learner: AplcLearner, checkpoints: Checkpoints) -> None:
+        if self.config.training.head_epochs:
             self._train_head(learner, checkpoints)
-        train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
-        self.network_.eval()
 
-    def _train_head(self, learner: ClusterLearner, checkpoints: Checkpoints) -> None:
+    def _train_head(self, learner: AplcLearner, checkpoints: Checkpoints) -> None:
         """Train what is above the encoder, with the encoder as it came."""
         import torch
 
         from xmtc.models.aplc_xlnet.network import HeadLearner, LabelledVectors
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
         from xmtc.nn.trainer import train
 
-        with cores_at_work() as cores:
+        with torch_threads() as cores:
 
             def encoded(part: LabelledTexts) -> LabelledVectors:
                 return LabelledVectors(
@@ -232,49 +221,13 @@ class AplcXlNet(Model):
             return FrequencyClusters.cheapest(counts, documents, clusters - 1, config.decay)
         return FrequencyClusters.by_cut_offs(counts, [labels * at // clusters for at in range(1, clusters)])
 
-    def _tokens(self, texts: Strings) -> TokenStore:
-        return self.tokenizer_.encode(texts, self.config.encoder.max_tokens)
-
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.models.aplc_xlnet.network import best_labels
         from xmtc.nn.encoders.encoder import EncoderTexts, batches_of
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
 
         assert corpus.texts is not None
         texts = EncoderTexts(self._tokens(corpus.texts))
-        with cores_at_work(len(batches_of(texts))) as cores:
+        with torch_threads(len(batches_of(texts))) as cores:
             ids, scores = best_labels(self.network_, texts, k, cores)
-        return Predictions(
-            np.where(ids < 0, -1, self.seen_[ids]).astype(np.int32), scores, self._fitted(), self.score_kind
-        )
-
-    def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
-
-        folder.text("tokenizer.json", self.tokenizer_.to_json())
-        folder.json("encoder", self.network_.encoder.facts())
-        folder.arrays("clusters", {"seen": self.seen_, **self.network_.output.clusters.to_arrays()})
-        folder.arrays(WEIGHTS, weights_of(self.network_))
-
-    def _load(self, folder: FolderReader) -> None:
-        from xmtc.models.aplc_xlnet.network import ClusterNetwork
-        from xmtc.nn.encoders.encoder import Encoder
-        from xmtc.nn.serialization import read_network
-
-        self.tokenizer_ = SubwordTokenizer.from_json(folder.text("tokenizer.json"))
-        with folder.building("clusters"):
-            arrays = folder.arrays("clusters")
-            self.seen_ = arrays["seen"].astype(np.int64, casting="safe")
-            clusters = FrequencyClusters.from_arrays(arrays)
-            rising = np.diff(self.seen_, prepend=-1, append=len(self._fitted())) > 0
-            if not rising.all() or clusters.labels != len(self.seen_):
-                raise ValueError("the labels of the clusters are not those of the model")
-        facts, config = folder.json("encoder"), self.config
-
-        def made(_: Arrays) -> ClusterNetwork:
-            encoder = Encoder.from_facts(facts, config.encoder)
-            if encoder.vocabulary < len(self.tokenizer_):
-                raise ValueError(f"an encoder of {encoder.vocabulary} tokens for {len(self.tokenizer_)}")
-            return ClusterNetwork(encoder, clusters, config.hidden, config.decay, config.dropout)
-
-        self.network_ = read_network(folder, WEIGHTS, made).eval()
+        return Predictions(self.seen_.labels(ids), scores, self._fitted(), self.score_kind)

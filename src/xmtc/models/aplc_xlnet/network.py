@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,49 +16,40 @@ from xmtc.models.aplc_xlnet.adaptive_clusters import START_DEVIATION, AdaptiveCl
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
 from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import LabelledTexts
-from xmtc.nn.dropout import dropped
+from xmtc.nn.dropout import dropout
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
-from xmtc.nn.metrics import JUDGED_AT, ndcg
+from xmtc.nn.learner import Learner
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
 
+if TYPE_CHECKING:
+    from xmtc.models.aplc_xlnet.model import AplcConfig
+
 SMALLEST = 1e-6
-READ_TOGETHER = 8192  # documents whose hidden states are kept until their labels are sought
-SCORED_TOGETHER = 256  # documents that share the reading of the labels' weights
+READ_BATCH = 8192  # documents whose hidden states are kept until their labels are sought
+SCORE_BATCH = 256  # documents that share the reading of the labels' weights
 Found = tuple[NDArray[np.int32], NDArray[np.float32]]  # labels and probabilities, each (documents, k)
 
 
-class ClusterNetwork(nn.Module):
+class AplcNetwork(nn.Module):
     """The call gives the hidden states (documents, hidden) of which `output` makes a loss or the best labels."""
 
-    def __init__(
-        self, encoder: Encoder, clusters: FrequencyClusters, hidden: int | None, decay: float, dropout: float
-    ) -> None:
+    def __init__(self, encoder: Encoder, clusters: FrequencyClusters, config: AplcConfig) -> None:
         super().__init__()
         self.encoder = encoder
-        self.hidden = nn.Linear(encoder.width, hidden or encoder.width)
-        self.output = AdaptiveClusters(clusters, self.hidden.out_features, decay)
-        self.dropout = dropout
+        self.hidden = nn.Linear(encoder.width, config.hidden or encoder.width)
+        self.output = AdaptiveClusters(clusters, self.hidden.out_features, config.decay)
+        self.dropout = config.dropout
         nn.init.normal_(self.hidden.weight, std=START_DEVIATION)
         nn.init.zeros_(self.hidden.bias)
 
-    @classmethod
-    def made(
-        cls, encoder: Encoder, clusters: FrequencyClusters, *, hidden: int | None, decay: float, dropout: float,
-        seed: int,
-    ) -> ClusterNetwork:  # fmt: skip
-        """A new network on an encoder; the same for the same seed."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return cls(encoder, clusters, hidden, decay, dropout)
-
-    def forward(self, texts: EncoderTexts, documents: Ints, draws: np.random.Generator | None = None) -> Tensor:
+    def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
         """Hidden states (documents, hidden)."""
-        return self.states(self.encoder(texts, documents, draws), draws)
+        return self.states(self.encoder(texts, documents, rng), rng)
 
-    def states(self, vectors: Tensor, draws: np.random.Generator | None = None) -> Tensor:
+    def states(self, vectors: Tensor, rng: np.random.Generator | None = None) -> Tensor:
         """What the hidden layer makes of the encoder's vectors, (documents, width) -> (documents, hidden)."""
-        return dropped(torch.tanh(self.hidden(vectors)), self.dropout, draws)
+        return dropout(torch.tanh(self.hidden(vectors)), self.dropout, rng)
 
     def expect(self, vectors: Tensor) -> None:
         """Scale the hidden layer for such vectors: before tanh, its values deviate by 1 from 0."""
@@ -73,50 +65,45 @@ class LabelledVectors:
     targets: Csr
 
 
-class ClusterLearner:
-    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`."""
+class AplcLearner(Learner[AplcNetwork]):
+    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`."""
 
-    def __init__(self, network: ClusterNetwork, train: LabelledTexts, valid: LabelledTexts) -> None:
+    def __init__(self, network: AplcNetwork, train: LabelledTexts, valid: LabelledTexts) -> None:
         self.network, self.train, self.valid = network, train, valid
-        self.lengths: Ints = train.texts.lengths
+        self.lengths, self.valid_targets = train.texts.lengths, valid.targets
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """The mean over the documents."""
-        hidden = self.network(self.train.texts, documents, draws)
+        hidden = self.network(self.train.texts, documents, rng)
         loss: Tensor = self.network.output(hidden, take_rows(self.train.targets, documents))
         return loss
 
-    def quality(self, cores: Cores) -> float | None:
-        """nDCG@5 of the labels found for the validation documents."""
-        if not self.valid.targets.nnz:
-            return None
-        return ndcg(best_labels(self.network, self.valid.texts, JUDGED_AT, cores, "checking")[0], self.valid.targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        return best_labels(self.network, self.valid.texts, k, cores, "evaluating")[0]
 
 
-class HeadLearner:
+class HeadLearner(Learner[nn.ModuleDict]):
     """The network above the encoder, which learns from vectors that the encoder has made once and for all."""
 
-    def __init__(self, whole: ClusterNetwork, train: LabelledVectors, valid: LabelledVectors) -> None:
+    def __init__(self, whole: AplcNetwork, train: LabelledVectors, valid: LabelledVectors) -> None:
         self.whole, self.train, self.valid = whole, train, valid
         self.network = nn.ModuleDict({"hidden": whole.hidden, "output": whole.output})
-        self.lengths: Ints = np.ones(len(train.vectors), np.int64)
+        self.lengths, self.valid_targets = np.ones(len(train.vectors), np.int64), valid.targets
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """The mean over the documents."""
-        hidden = self.whole.states(self.train.vectors[torch.from_numpy(documents)], draws)
+        hidden = self.whole.states(self.train.vectors[torch.from_numpy(documents)], rng)
         loss: Tensor = self.whole.output(hidden, take_rows(self.train.targets, documents))
         return loss
 
-    def quality(self, cores: Cores) -> float | None:
-        """nDCG@5 of the labels found for the validation documents."""
-        if not self.valid.targets.nnz:
-            return None
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
         with torch.inference_mode():
-            found = self.whole.output.top_k(self.whole.states(self.valid.vectors), JUDGED_AT)[0]
-        return ndcg(found, self.valid.targets)
+            return self.whole.output.top_k(self.whole.states(self.valid.vectors), k)[0]
 
 
-def best_labels(network: ClusterNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging") -> Found:
+def best_labels(network: AplcNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging") -> Found:
     """(labels, probabilities) of the k best labels of each document, best first; -1 and 0 for "no more"."""
     documents = len(texts.tokens)
     ids, scores = np.full((documents, k), -1, np.int32), np.zeros((documents, k), np.float32)
@@ -131,7 +118,7 @@ def best_labels(network: ClusterNetwork, texts: EncoderTexts, k: int, cores: Cor
     with progress(what, len(batches)) as bar:
         first = 0
         while first < len(batches):
-            last = max(first + 1, int(ends.searchsorted(ends[first] + READ_TOGETHER, "right")) - 1)
+            last = max(first + 1, int(ends.searchsorted(ends[first] + READ_BATCH, "right")) - 1)
             states = []
             for hidden in cores.map(read, batches[first:last]):
                 states.append(hidden)
@@ -148,6 +135,6 @@ def labels_of(output: AdaptiveClusters, hidden: Tensor, k: int, cores: Cores) ->
     An encoder reads few documents at once, but here many share the reading of the labels' weights: these may be a
     hundred times as many numbers as the documents have.
     """
-    parts = hidden.tensor_split(max(cores.count, -(-len(hidden) // SCORED_TOGETHER)))
+    parts = hidden.tensor_split(max(cores.count, -(-len(hidden) // SCORE_BATCH)))
     found = list(cores.map(lambda part: output.top_k(part, k), parts))
     return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])

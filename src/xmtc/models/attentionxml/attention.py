@@ -13,11 +13,11 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from xmtc.models.attentionxml.quantized import RoundedStates
-from xmtc.nn.layers import expect_share, padding_mask
+from xmtc.models.attentionxml.quantized import QuantizedStates
+from xmtc.nn.layers import init_output_bias, padding_mask
 from xmtc.nn.packing import PackedRows
 
-MOST_SCORES = 6_000_000  # documents x tokens x labels at once
+MAX_SCORES = 6_000_000  # documents x tokens x labels at once
 
 
 class LabelAttention(nn.Module):
@@ -27,7 +27,7 @@ class LabelAttention(nn.Module):
     shared by all labels turn into the label's score. The first of these layers is applied before the mean is taken: it
     is linear and the weights add up to 1, so the result is the same, at about 40 % less cost.
 
-    With a `match` the score also says how well the label's row fits the words: the logarithm of the mean of
+    With a `logsumexp_score` the score also says how well the label's row fits the words: the logarithm of the mean of
     exp(hidden @ row), times a factor that all labels share. The mean of states alone does not tell that, and a network
     that has to learn it from there may never do so.
 
@@ -46,7 +46,7 @@ class LabelAttention(nn.Module):
 
     def __init__(
         self, labels: int, width: int, layers: Sequence[int], sparse: bool, own_outputs: bool = False,
-        match: bool = False,
+        logsumexp_score: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         rows = nn.Embedding(labels, width, sparse=sparse)
@@ -59,21 +59,23 @@ class LabelAttention(nn.Module):
         if own_outputs:
             self.own = nn.Embedding(labels, layers[-1], sparse=sparse)
             nn.init.zeros_(self.own.weight)
-        self.match = nn.Parameter(torch.ones(())) if match else None
+        self.logsumexp_score = nn.Parameter(torch.ones(())) if logsumexp_score else None
         for weight in (rows.weight, self.first.weight, *(layer.weight for layer in further), self.output.weight):
             nn.init.xavier_uniform_(weight)
 
     def expect(self, share: float) -> None:
         """Start with scores that fit if this share of labels is right."""
-        expect_share(self.output, share)
+        init_output_bias(self.output, share)
 
     def forward(self, hidden: Tensor, lengths: Tensor, candidates: Tensor | None = None) -> Tensor:
         """(documents, tokens, width) -> scores (documents, labels), or (documents, candidates)."""
         blocked = padding_mask(lengths, hidden.shape[1])[:, :, None]  # (documents, tokens, 1)
-        times = RoundedStates(hidden).times if torch.is_inference_mode_enabled() else partial(functional.linear, hidden)
+        times = (
+            QuantizedStates(hidden).times if torch.is_inference_mode_enabled() else partial(functional.linear, hidden)
+        )
         projected = times(self.first.weight)  # (documents, tokens, first layer)
         labels = self.rows.num_embeddings if candidates is None else candidates.shape[1]
-        size = max(1, MOST_SCORES // (hidden.shape[0] * hidden.shape[1]))
+        size = max(1, MAX_SCORES // (hidden.shape[0] * hidden.shape[1]))
         if labels <= size:
             return self._scores(hidden, times, projected, blocked, candidates, 0, labels)
         parts = []
@@ -85,7 +87,7 @@ class LabelAttention(nn.Module):
                 parts.append(self._scores(*chunk))
         return torch.cat(parts, 1)
 
-    def looks(self, hidden: Tensor, lengths: Tensor, label: int) -> Tensor:
+    def attention_weights(self, hidden: Tensor, lengths: Tensor, label: int) -> Tensor:
         """How much a label looks at each word of one document, (tokens,), adding up to 1."""
         row: Tensor = self.rows(torch.tensor([label]))[0]
         return (hidden[0, : int(lengths[0])] @ row).softmax(0)
@@ -101,8 +103,8 @@ class LabelAttention(nn.Module):
         seen = torch.relu_(mean + self.first.bias)
         last: Tensor = self.further(seen)  # (documents, labels, last layer)
         scores: Tensor = self.output(last).squeeze(-1)
-        if self.match is not None:
-            scores = scores + self.match * (log_sum - (~blocked).sum(1).log())
+        if self.logsumexp_score is not None:
+            scores = scores + self.logsumexp_score * (log_sum - (~blocked).sum(1).log())
         if self.own is not None:
             scores = scores + (last * _rows_of(self.own, candidates, start, end)).sum(-1)
         return scores
@@ -121,11 +123,11 @@ class _Attended(torch.autograd.Function):
     def forward(ctx: Any, found: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """(means, logarithms of sums)."""
         top = found.amax(1, keepdim=True)
-        looks = (found - top).exp_()
-        total = looks.sum(1, keepdim=True)
-        looks.div_(total)
-        mean = torch.matmul(looks.transpose(1, 2), values)
-        ctx.save_for_backward(looks, values, mean)
+        attention_weights = (found - top).exp_()
+        total = attention_weights.sum(1, keepdim=True)
+        attention_weights.div_(total)
+        mean = torch.matmul(attention_weights.transpose(1, 2), values)
+        ctx.save_for_backward(attention_weights, values, mean)
         return mean, (top + total.log()).squeeze(1)
 
     @staticmethod
@@ -133,10 +135,10 @@ class _Attended(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of what was found and of the values."""
         of_mean, of_sum = gradients
-        looks, values, mean = ctx.saved_tensors
+        attention_weights, values, mean = ctx.saved_tensors
         of_found = torch.matmul(values, of_mean.transpose(1, 2))  # (documents, tokens, labels)
-        of_found.add_((of_sum - (mean * of_mean).sum(-1))[:, None]).mul_(looks)
-        return of_found, torch.matmul(looks, of_mean)
+        of_found.add_((of_sum - (mean * of_mean).sum(-1))[:, None]).mul_(attention_weights)
+        return of_found, torch.matmul(attention_weights, of_mean)
 
 
 def _rows_of(table: nn.Embedding | PackedRows, candidates: Tensor | None, start: int, end: int) -> Tensor:

@@ -6,20 +6,20 @@ Extreme Multi-Label Text Classification", NeurIPS 2019.
 What it does: word vectors go through a BiLSTM; each label weighs the words in its own way, and layers that all labels
 share turn the weighted mean into its score. With many labels a tree is put above them (balanced 2-means, a few wide
 levels) and each level has a network of its own, trained on the children of the nodes that the level above finds, the
-right ones always among them; a label's probability is the product down its path. Weights are averaged over the last
+relevant ones always among them; a label's probability is the product down its path. Weights are averaged over the last
 epochs (SWA); several trees (or seeds, without a tree) can be averaged.
 
 With a `shortlist` a linear model finds the labels, and the last network learns what is to be added to their log-odds:
 where most labels have a handful of documents, words count that no network has seen often enough.
 
 Where it differs: the first shared layer is applied before the weighted mean (the same function, cheaper); words without
-a given vector can get one that is learned on the documents; an output bias that fits the share of right labels; each
+a given vector can get one that is learned on the documents; an output bias that fits the share of relevant labels; each
 label has output weights of its own beside the shared ones (it learns in fewer epochs; `own_outputs=false` is the
 paper's); a label's score also says how well its row fits the words, and it begins with its parent's rows (a mean of
-states does not tell how well, and some seeds never learn it from there; `match=false` is the paper's); the state of
-a word also says what the word is by itself (`shortcut=false` is the paper's); the tree is chosen from the number of
-labels unless it is given; `pooling="max"` is the paper's BiLSTM ablation; labels without documents are left out; in
-prediction states and weights are multiplied as bytes.
+states does not tell how well, and some seeds never learn it from there; `logsumexp_score=false` is the paper's); the
+state of a word also says what the word is by itself (`shortcut=false` is the paper's); the tree is chosen from the
+number of labels unless it is given; `pooling="max"` is the paper's BiLSTM ablation; labels without documents are left
+out; in prediction states and weights are multiplied as bytes.
 
 Cost: training a document takes tokens x hidden x (dimensions + hidden) for the BiLSTM of each level, and tokens x
 (3 x hidden) x labels (or candidates) for the attention, whatever the number of labels in all; memory grows with words
@@ -59,24 +59,24 @@ from xmtc.text.tfidf import TfIdfSettings
 from xmtc.text.word_tokenizer import WordTokenizer
 
 if TYPE_CHECKING:
-    from xmtc.models.attentionxml.network import TextNetwork
+    from xmtc.models.attentionxml.network import AttentionXmlNetwork
     from xmtc.nn.datasets import Documents
 
 LIST_LENGTH = 100  # of each tree's list before trees are averaged
-PREDICTED_TOGETHER, TOKENS_TOGETHER = 64, 8192  # documents, and their words with padding
+PREDICT_BATCH, MAX_BATCH_TOKENS = 64, 8192  # documents, and their words with padding
 FIRST_LEVEL = 2048  # nodes, at the most, that every document is compared with
 FLAT_WORTH = 4.0  # attention over all labels may cost this many times the BiLSTM before a tree is better
-CANDIDATES, FEWEST_PARENTS = 512, 15
+CANDIDATE_LABELS, FEWEST_PARENTS = 512, 15
 
 
 class AttentionXmlConfig(ModelConfig):
     """The network, the label tree above it, and the training; recipes/attentionxml has the paper's settings.
 
     A tree has `levels` levels of nodes (H in the paper) with `arity` children each (K) and at most `max_leaf` labels
-    under a lowest node (M); of each level `candidates` nodes are followed (C). What is null is chosen. With
-    `own_outputs` each label adds output weights of its own to the shared ones, with a `match` its score also says how
-    well its row fits the words, and with a `shortcut` the state of each word is the mean of the BiLSTM's and one that
-    the word has by itself; the paper does without the three.
+    under a lowest node (M); of each level `beam_width` nodes are followed (C). What is null is chosen. With
+    `own_outputs` each label adds output weights of its own to the shared ones, with a `logsumexp_score` its score also
+    says how well its row fits the words, and with a `shortcut` the state of each word is the mean of the BiLSTM's and
+    one that the word has by itself; the paper does without the three.
 
     With a `shortlist`, the name of a linear model, the last network corrects the labels that this model lists. Networks
     of levels above are trained for it to begin with, and are not needed afterwards.
@@ -87,12 +87,12 @@ class AttentionXmlConfig(ModelConfig):
     levels: PositiveInt | None = None
     arity: int | None = Field(None, ge=2)
     max_leaf: PositiveInt | None = None
-    candidates: PositiveInt | None = None
+    beam_width: PositiveInt | None = None
     hidden: PositiveInt = 128
     layers: tuple[PositiveInt, ...] = Field((128,), min_length=1)
     own_outputs: bool = True
     shortcut: bool = True
-    match: bool = True
+    logsumexp_score: bool = True
     shortlist: Lister | None = None
     dropout: float = Field(0.5, ge=0, lt=1)
     pooling: Literal["attention", "max"] = "attention"
@@ -105,12 +105,12 @@ class AttentionXmlConfig(ModelConfig):
 
 @dataclass(frozen=True)
 class TreeShape:
-    """What `tree`, `levels`, `arity`, `max_leaf` and `candidates` come down to; no levels: flat."""
+    """What `tree`, `levels`, `arity`, `max_leaf` and `beam_width` come down to; no levels: flat."""
 
     levels: int
     arity: int
     max_leaf: int
-    candidates: int
+    beam_width: int
     reason: str
 
 
@@ -119,7 +119,7 @@ class Member:
     """One tree of the ensemble with a network for each of its levels."""
 
     tree: LabelTree
-    networks: list[TextNetwork]
+    networks: list[AttentionXmlNetwork]
 
 
 class AttentionXml(Model):
@@ -127,7 +127,7 @@ class AttentionXml(Model):
 
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
-    >>> quick = dict(batch=4, learning_rate=0.02)
+    >>> quick = dict(batch_size=4, learning_rate=0.02)
     >>> small = dict(hidden=8, layers=[8], words=dict(vectors="random", dimensions=8), training=quick)
     >>> AttentionXml(**small).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
     'fruit'
@@ -147,7 +147,7 @@ class AttentionXml(Model):
     tokenizer_: WordTokenizer
     seen_: NDArray[np.int64]  # labels that documents had; the networks and trees know only these, by their place here
     members_: list[Member]
-    candidates_: int  # nodes that are followed on each level
+    beam_width_: int  # nodes that are followed on each level
     lister_: Shortlister | None
 
     def memory_needed(self, corpus: Corpus) -> int:
@@ -160,7 +160,7 @@ class AttentionXml(Model):
         clustering = DocumentVectors(config.tfidf).memory_needed(corpus) if shape.levels else 0
         tokens = min(config.words.max_tokens, corpus.texts.nbytes // (6 * len(corpus)) + 50)
         per_token = 12 * config.hidden + 3 * config.words.dimensions
-        batch = config.training.batch * tokens * per_token + 4 * config.training.batch * labels
+        batch = config.training.batch_size * tokens * per_token + 4 * config.training.batch_size * labels
         lister = make(config.shortlist).memory_needed(corpus) if config.shortlist else 0
         return 20 * rows + corpus.texts.nbytes + clustering + lister + 4 * min(batch, 2**31) + (100 << 20)
 
@@ -183,26 +183,28 @@ class AttentionXml(Model):
         step = max(3, math.ceil(math.log2(max(2, labels) / FIRST_LEVEL) / levels))
         arity = config.arity or 2**step
         max_leaf = config.max_leaf or arity
-        candidates = config.candidates or max(FEWEST_PARENTS, CANDIDATES // max_leaf)
+        beam_width = config.beam_width or max(FEWEST_PARENTS, CANDIDATE_LABELS // max_leaf)
         why = f"{labels:,} labels are more than the {affordable:,} that are affordable at once"
         reason = f"a tree{': ' + why if config.tree == 'auto' else ', as asked'}; "
-        reason += f"levels={levels}, arity={arity}, max_leaf={max_leaf}, candidates={candidates}"
-        return TreeShape(levels, arity, max_leaf, candidates, reason)
+        reason += f"levels={levels}, arity={arity}, max_leaf={max_leaf}, beam_width={beam_width}"
+        return TreeShape(levels, arity, max_leaf, beam_width, reason)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.nn.datasets import Documents, prepared
+        from xmtc.nn.datasets import Documents, prepare_word_datasets
 
         config, shape = self.config, self._shape(corpus)
         print(f"attentionxml: {shape.reason}", file=sys.stderr)
-        self.tokenizer_, table, learned, checked = prepared(corpus, valid, config.words, config.training, config.seed)
-        self.members_, self.candidates_ = [], shape.candidates
+        self.tokenizer_, table, train_set, valid_set = prepare_word_datasets(
+            corpus, valid, config.words, config.training, config.seed
+        )
+        self.members_, self.beam_width_ = [], shape.beam_width
         self.seen_ = np.flatnonzero(corpus.label_counts)
-        learned, checked = (Documents(part.tokens, part.targets[:, self.seen_]) for part in (learned, checked))
+        train_set, valid_set = (Documents(part.tokens, part.targets[:, self.seen_]) for part in (train_set, valid_set))
         self.lister_, lists = None, None
         if config.shortlist:
             self.lister_, lists = self._shortlists(config.shortlist, corpus, valid, checkpoints)
         for at, tree in enumerate(self._label_trees(corpus, shape)):
-            networks = self._train_tree(tree, table, learned, checked, shape.candidates, at, checkpoints, lists)
+            networks = self._train_tree(tree, table, train_set, valid_set, shape.beam_width, at, checkpoints, lists)
             if lists is not None:  # the networks above have done their work
                 tree, networks = self._flat_tree(), networks[-1:]
             self.members_.append(Member(tree, networks))
@@ -218,8 +220,8 @@ class AttentionXml(Model):
 
         rows, held_out = validation_rows(len(corpus), valid, self.config.training.valid_documents, self.config.seed)
         lister, fair = Shortlister.fit(name, corpus[rows], self.config.seed, checkpoints)
-        checked = lister.lists((corpus if valid is None else valid)[held_out])
-        return lister, (self._known(fair), self._known(checked))
+        valid_set = lister.lists((corpus if valid is None else valid)[held_out])
+        return lister, (self._known(fair), self._known(valid_set))
 
     def _known(self, listed: Listed) -> Listed:
         """The same with the places of labels among those that have documents."""
@@ -249,37 +251,37 @@ class AttentionXml(Model):
         ]  # fmt: skip
 
     def _train_tree(
-        self, tree: LabelTree, table: NDArray[np.float32], train: Documents, valid: Documents, beam: int, at: int,
+        self, tree: LabelTree, table: NDArray[np.float32], train: Documents, valid: Documents, beam_width: int, at: int,
         checkpoints: Checkpoints, lists: tuple[Listed, Listed] | None,
-    ) -> list[TextNetwork]:  # fmt: skip
+    ) -> list[AttentionXmlNetwork]:  # fmt: skip
         """The networks of a tree's levels from the top, each begun with what the one above has learned."""
         from xmtc.models.attentionxml.reranking import CorrectionLearner
         from xmtc.nn.datasets import Documents
-        from xmtc.nn.level import Beam, LevelLearner, step_down
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.level import Beam, LevelLearner, expand_beam
+        from xmtc.nn.parallel import torch_threads
         from xmtc.nn.trainer import train as train_network
         from xmtc.nn.warm_up import warmed_up
 
         config = self.config
-        networks: list[TextNetwork] = []
+        networks: list[AttentionXmlNetwork] = []
         targets = [tree.targets(part.targets) for part in (train, valid)]
-        if config.words.warm_up:
+        if config.words.pretraining_epochs:
             top = [Documents(part.tokens, each[0]) for part, each in zip((train, valid), targets, strict=True)]
-            table = warmed_up(table, top[0], top[1], config.words.warm_up, derived_seed(config.seed, at))
+            table = warmed_up(table, top[0], top[1], config.words.pretraining_epochs, derived_seed(config.seed, at))
         found = [Beam.at_root(len(part.tokens)) for part in (train, valid)]  # the nodes that the search has reached
         for depth, level in enumerate(tree.levels):
             correcting = lists is not None and depth == tree.depth - 1
             followed = found[0]
             if depth and not correcting:
-                followed = found[0].with_positives(targets[0][depth - 1], beam)
+                followed = found[0].with_positives(targets[0][depth - 1], beam_width)
             name = f"tree{at}-level{depth}" if tree.depth > 1 else f"model{at}"
             seed = derived_seed(config.seed, at, depth)
             network = self._network(table, level.shape[1], seed, correcting)
             if networks:
-                network.begin_from(networks[-1], tree.parents(depth) if config.match else None)
+                network.init_from_parent(networks[-1], tree.parents(depth) if config.logsumexp_score else None)
             learner: LevelLearner | CorrectionLearner
             if lists is not None and correcting:
-                learner = CorrectionLearner(network, train, lists[0], valid, lists[1], config.training.batch)
+                learner = CorrectionLearner(network, train, lists[0], valid, lists[1], config.training.batch_size)
                 network.expect_unlisted(learner.share_of_unlisted())
             else:
                 learner = LevelLearner(
@@ -290,24 +292,31 @@ class AttentionXml(Model):
             train_network(learner, config.training.at(depth), seed, checkpoints, name)
             networks.append(network)
             if depth + 1 < tree.depth - (lists is not None):
-                with cores_at_work() as cores:
+                with torch_threads() as cores:
                     found = [
-                        step_down(
-                            network, level, depth == 0, part.tokens, above, beam, cores, f"{name}: finding candidates"
+                        expand_beam(
+                            network,
+                            level,
+                            depth == 0,
+                            part.tokens,
+                            above,
+                            beam_width,
+                            cores,
+                            f"{name}: finding candidates",
                         )
                         for part, above in zip((train, valid), found, strict=True)
                     ]
         return networks
 
-    def _network(self, table: NDArray[np.float32], labels: int, seed: int, correcting: bool) -> TextNetwork:
-        from xmtc.models.attentionxml.network import TextNetwork
+    def _network(self, table: NDArray[np.float32], labels: int, seed: int, correcting: bool) -> AttentionXmlNetwork:
+        from xmtc.models.attentionxml.network import AttentionXmlNetwork
 
         config = self.config
-        return TextNetwork.made(
+        return AttentionXmlNetwork.made(
             table, labels, hidden=config.hidden, layers=config.layers, word_dropout=config.words.dropout,
             dropout=config.dropout, frozen=config.words.frozen, own_outputs=config.own_outputs,
             bottleneck=config.bottleneck if config.pooling == "max" else None, seed=seed, shortcut=config.shortcut,
-            match=config.match, corrective=correcting,
+            logsumexp_score=config.logsumexp_score, corrective=correcting,
         )  # fmt: skip
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
@@ -317,7 +326,7 @@ class AttentionXml(Model):
         """Each member's best labels, with their probabilities."""
         from xmtc.nn.batching import by_tokens
         from xmtc.nn.level import children_scores
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
 
         if self.lister_ is not None:
             return self._corrected(self.lister_, corpus)
@@ -325,10 +334,10 @@ class AttentionXml(Model):
         labels = self._fitted()
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
         length = min(max(k, LIST_LENGTH), len(self.seen_))
-        batches = by_tokens(tokens.lengths, TOKENS_TOGETHER, PREDICTED_TOGETHER)
-        beam = self.candidates_
+        batches = by_tokens(tokens.lengths, MAX_BATCH_TOKENS, PREDICT_BATCH)
+        beam_width = self.beam_width_
         lists = []
-        with cores_at_work(len(batches)) as cores:
+        with torch_threads(len(batches)) as cores:
             for member in self.members_:
                 ids = np.full((len(corpus), length), -1, np.int32)
                 scores = np.zeros((len(corpus), length), np.float32)
@@ -338,7 +347,7 @@ class AttentionXml(Model):
                         network, level = member.networks[depth], member.tree.levels[depth]
                         return children_scores(network, level, depth == 0, tokens, documents, rows, nodes)
 
-                    return beam_search(member.tree, score, len(documents), beam, length)
+                    return beam_search(member.tree, score, len(documents), beam_width, length)
 
                 for documents, found in zip(batches, cores.map(search, batches), strict=True):
                     ids[documents] = np.where(found[0] < 0, -1, self.seen_[found[0]])
@@ -349,18 +358,18 @@ class AttentionXml(Model):
     def _corrected(self, lister: Shortlister, corpus: Corpus) -> list[Predictions]:
         """The same where a linear model has found the labels."""
         from xmtc.models.attentionxml.reranking import corrected
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
 
         assert corpus.texts is not None
         labels = self._fitted()
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
         listed = self._known(lister.lists(corpus))
         lists = []
-        with cores_at_work(-(-len(corpus) // PREDICTED_TOGETHER)) as cores:
+        with torch_threads(-(-len(corpus) // PREDICT_BATCH)) as cores:
             for member in self.members_:
-                places, chances = corrected(member.networks[-1], tokens, listed, cores)
+                places, probabilities = corrected(member.networks[-1], tokens, listed, cores)
                 ids = np.where(places < 0, -1, self.seen_[places]).astype(np.int32)
-                lists.append(Predictions(ids, chances, labels, self.score_kind))
+                lists.append(Predictions(ids, probabilities, labels, self.score_kind))
         return lists
 
     def _explain(self, text: str, label: int) -> Explanation:
@@ -374,12 +383,12 @@ class AttentionXml(Model):
             return Explanation(self._fitted().name(label), 0.0, (), ("no training document had this label",), text=text)
         query = Corpus.of([text])
         lists = self._lists(query, len(self._fitted()))
-        chances = [float(found.scores[0][found.ids[0] == label].sum()) for found in lists]
+        probabilities = [float(found.scores[0][found.ids[0] == label].sum()) for found in lists]
         assert query.texts is not None
         tokens = self.tokenizer_.encode(query.texts, self.config.words.max_tokens)
         with torch.inference_mode():
             ids, lengths = padded(tokens, np.zeros(1, np.int64))
-            each = [member.networks[-1].looks(ids, lengths, place) for member in self.members_]
+            each = [member.networks[-1].attention_weights(ids, lengths, place) for member in self.members_]
         shares = np.nan_to_num(np.mean([np.asarray(part) for part in each], axis=0))
         spans = [
             (start, end, float(share)) for (start, end), share in zip(self.tokenizer_.spans(text), shares, strict=False)
@@ -387,17 +396,17 @@ class AttentionXml(Model):
         evidence = []
         for at, member in enumerate(self.members_):
             kind = f"tree {at + 1}, {member.tree.depth} levels" if member.tree.depth > 1 else f"model {at + 1}"
-            evidence.append(f"{kind}: probability {chances[at]:.3f}")
+            evidence.append(f"{kind}: probability {probabilities[at]:.3f}")
         if self.lister_ is not None:
             listed = self.lister_.lists(query)
             odds = listed.odds[listed.labels == label]
             said = f"with a probability of {1 / (1 + np.exp(-odds[0])):.3f}" if len(odds) else "nowhere in its list"
             evidence.insert(0, f"{self.config.shortlist}, which the network corrects: {said}")
-        return Explanation.of_spans(self._fitted().name(label), float(np.mean(chances)), text, spans, evidence)
+        return Explanation.of_spans(self._fitted().name(label), float(np.mean(probabilities)), text, spans, evidence)
 
     def _save(self, folder: FolderWriter) -> None:
         folder.text("tokenizer.json", self.tokenizer_.to_json())
-        folder.arrays("search", {"candidates": np.array([self.candidates_]), "seen": self.seen_})
+        folder.arrays("search", {"beam_width": np.array([self.beam_width_]), "seen": self.seen_})
         if self.lister_ is not None:
             self.lister_.save(folder)
         for at, member in enumerate(self.members_):
@@ -409,9 +418,9 @@ class AttentionXml(Model):
         self.tokenizer_ = WordTokenizer.from_json(folder.text("tokenizer.json"))
         with folder.building("search"):
             arrays = folder.arrays("search")
-            self.candidates_, self.seen_ = int(arrays["candidates"][0]), arrays["seen"].astype(np.int64, casting="safe")
+            self.beam_width_, self.seen_ = int(arrays["beam_width"][0]), arrays["seen"].astype(np.int64, casting="safe")
             rising = np.diff(self.seen_, prepend=-1, append=len(self._fitted())) > 0
-            if self.candidates_ < 1 or not rising.all() or not len(self.seen_):
+            if self.beam_width_ < 1 or not rising.all() or not len(self.seen_):
                 raise ValueError("the labels of the trees are not those of the model")
         name = self.config.shortlist
         self.lister_ = Shortlister.load(folder, name, self) if name is not None else None
@@ -426,10 +435,10 @@ class AttentionXml(Model):
                 networks.append(self._load_network(folder, f"tree{at}-level{depth}", level.shape[1]))
             self.members_.append(Member(tree, networks))
 
-    def _load_network(self, folder: FolderReader, name: str, labels: int) -> TextNetwork:
+    def _load_network(self, folder: FolderReader, name: str, labels: int) -> AttentionXmlNetwork:
         from xmtc.nn.serialization import Arrays, read_network
 
-        def made(arrays: Arrays) -> TextNetwork:
+        def made(arrays: Arrays) -> AttentionXmlNetwork:
             table = arrays["words.words.weight"]
             if table.ndim != 2 or len(table) != len(self.tokenizer_):
                 raise ValueError(f"a table of the shape {table.shape} for {len(self.tokenizer_)} words")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from xmtc.models.attentionxml.attention import LabelAttention
 from xmtc.models.attentionxml.quantized import int8_bilstm_forward
 from xmtc.nn.batching import Ints
-from xmtc.nn.dropout import dropped
+from xmtc.nn.dropout import dropout
 from xmtc.nn.layers import BiLstm, WordEmbedding, as_tensor
 from xmtc.nn.packing import PackedRows, packed
 from xmtc.nn.pooling import MaxPooling
@@ -22,7 +22,7 @@ from xmtc.nn.serialization import weights_of
 LABEL_TABLES = ("head.rows.", "head.own.")  # weights that belong to single labels
 
 
-class TextNetwork(nn.Module):
+class AttentionXmlNetwork(nn.Module):
     """Scores of labels (logits) from the words of documents.
 
     With a `shortcut` a word's state is the mean of the BiLSTM's and one that the word has by itself.
@@ -48,60 +48,62 @@ class TextNetwork(nn.Module):
     def made(
         cls, table: NDArray[np.float32], labels: int, *, hidden: int, layers: Sequence[int], word_dropout: float,
         dropout: float, frozen: bool, own_outputs: bool, bottleneck: int | None, seed: int, shortcut: bool = False,
-        match: bool = False, corrective: bool = False,
-    ) -> TextNetwork:  # fmt: skip
+        logsumexp_score: bool = False, corrective: bool = False,
+    ) -> AttentionXmlNetwork:  # fmt: skip
         """A new network that begins with these word vectors; with a `bottleneck` it has the maximum over words."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             head: LabelAttention | MaxPooling
             if bottleneck is None:
-                head = LabelAttention(labels, 2 * hidden, layers, sparse=True, own_outputs=own_outputs, match=match)
+                head = LabelAttention(
+                    labels, 2 * hidden, layers, sparse=True, own_outputs=own_outputs, logsumexp_score=logsumexp_score
+                )
             else:
                 head = MaxPooling(labels, 2 * hidden, bottleneck)
             words = WordEmbedding(torch.tensor(table), word_dropout, frozen)
             return cls(words, BiLstm(table.shape[1], hidden), head, dropout, shortcut, corrective)
 
     def forward(
-        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, draws: np.random.Generator | None = None
+        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, rng: np.random.Generator | None = None
     ) -> Tensor:
         """(documents, tokens) -> logits (documents, labels), or (documents, candidates)."""
-        scores: Tensor = self.head(self.hidden(ids, lengths, draws), lengths, candidates)
+        scores: Tensor = self.head(self.hidden(ids, lengths, rng), lengths, candidates)
         return scores
 
     def corrected(
-        self, ids: Tensor, lengths: Tensor, labels: Tensor, odds: Tensor, draws: np.random.Generator | None = None
+        self, ids: Tensor, lengths: Tensor, labels: Tensor, odds: Tensor, rng: np.random.Generator | None = None
     ) -> Tensor:
         """Log-odds of labels, (documents, labels), from those that they have already, NaN for none."""
         assert self.trust is not None and self.gain is not None and self.unlisted is not None
         given = torch.where(odds.isnan(), self.unlisted, self.trust * odds.nan_to_num())
-        return self.gain * self.forward(ids, lengths, labels, draws) + given
+        return self.gain * self.forward(ids, lengths, labels, rng) + given
 
-    def hidden(self, ids: Tensor, lengths: Tensor, draws: np.random.Generator | None = None) -> Tensor:
+    def hidden(self, ids: Tensor, lengths: Tensor, rng: np.random.Generator | None = None) -> Tensor:
         """The states of the words, (documents, tokens, 2 * hidden), each number between -1 and 1."""
         if torch.is_inference_mode_enabled():
             distinct, places = torch.unique(ids, return_inverse=True)
             vectors = self.words(distinct)
             states = int8_bilstm_forward(self.encoder, vectors, places, lengths)
             return states if self.shortcut is None else states.add_(self._alone(vectors)[places]).mul_(0.5)
-        vectors = self.words(ids, draws)
+        vectors = self.words(ids, rng)
         states = self.encoder(vectors, lengths)
         if self.shortcut is not None:
             states = 0.5 * (states + self._alone(vectors))
-        return dropped(states, self.dropout, draws)
+        return dropout(states, self.dropout, rng)
 
     def _alone(self, vectors: Tensor) -> Tensor:
         """What words are by themselves, whatever stands around them."""
         assert self.shortcut is not None
         return torch.tanh(self.shortcut(vectors))
 
-    def looks(self, ids: Tensor, lengths: Tensor, label: int) -> Tensor:
+    def attention_weights(self, ids: Tensor, lengths: Tensor, label: int) -> Tensor:
         """How much a label looks at each word of one document, (tokens,), adding up to 1.
 
         Without attention, each hidden unit looks at the word where it is largest.
         """
-        return self.head.looks(self.hidden(ids, lengths), lengths, label)
+        return self.head.attention_weights(self.hidden(ids, lengths), lengths, label)
 
-    def begin_from(self, above: TextNetwork, parents: Ints | None = None) -> None:
+    def init_from_parent(self, above: AttentionXmlNetwork, parents: Ints | None = None) -> None:
         """Take over all weights of the network of the level above, but for those that belong to single labels.
 
         With `parents`, each label has those of its parent there.
@@ -132,7 +134,7 @@ class TextNetwork(nn.Module):
                 arrays |= {f"{table}{key}": part for key, part in rows.items()}
         return arrays
 
-    def with_rows_like(self, arrays: Mapping[str, NDArray[Any]]) -> TextNetwork:
+    def with_rows_like(self, arrays: Mapping[str, NDArray[Any]]) -> AttentionXmlNetwork:
         """This network, prepared for the labels' rows as `to_arrays` gave them."""
         for name in LABEL_TABLES:
             if f"{name}values" in arrays:

@@ -31,12 +31,12 @@ def int8_bilstm_forward(encoder: BiLstm, vectors: Tensor, words: Tensor, lengths
     back = reversal(lengths, len(words))
     places = torch.arange(len(words))[:, None].expand(words.shape).contiguous()
     hidden = torch.zeros(words.shape[1], len(words), 2 * width)
-    read_states(encoder.left, encoder.initial[0], vectors, words, places, lengths, hidden, 0)
-    read_states(encoder.right, encoder.initial[1], vectors, words.gather(0, back), back, lengths, hidden, width)
+    int8_lstm_forward(encoder.left, encoder.initial[0], vectors, words, places, lengths, hidden, 0)
+    int8_lstm_forward(encoder.right, encoder.initial[1], vectors, words.gather(0, back), back, lengths, hidden, width)
     return hidden
 
 
-def read_states(
+def int8_lstm_forward(
     lstm: nn.LSTM, initial: Tensor, vectors: Tensor, words: Tensor, places: Tensor, lengths: Tensor, hidden: Tensor,
     first: int,
 ) -> None:  # fmt: skip
@@ -51,14 +51,14 @@ def read_states(
     input_bytes, input_units = _as_bytes(weights["weight_ih_l0"])
     state_bytes, state_units = _as_bytes(recurrent)
     state_units /= UNIT
-    entered = _product(word_bytes, input_bytes)  # (distinct words, 4 * hidden)
+    input_projection = _product(word_bytes, input_bytes)  # (distinct words, 4 * hidden)
     halves = torch.full((4, lstm.hidden_size), 0.5).index_fill_(0, torch.tensor(FRESH), 1.0).flatten()
     scales = torch.stack([state_units, input_units, weights["bias_ih_l0"] + weights["bias_hh_l0"]]) * halves
     # The initial state is learned and may be larger than 1, so it is not made bytes of.
     sums = (recurrent @ initial[0] / state_units).round().to(torch.int32).expand(documents, -1).contiguous()
     states = torch.empty(documents, lstm.hidden_size, dtype=torch.int8)
     cells = initial[1].detach().expand(documents, -1).clone()
-    known = (sums.numpy(), scales.numpy(), entered.numpy(), word_units.numpy())
+    known = (sums.numpy(), scales.numpy(), input_projection.numpy(), word_units.numpy())
     if documents == 1:
         changed = (cells[0].numpy(), states[0].numpy(), hidden[0].numpy())
         read, place = words[:, 0].contiguous().numpy(), places[:, 0].contiguous().numpy()
@@ -89,10 +89,10 @@ def rows_to_read(lengths: Ints, tokens: int) -> list[int]:
     return rounded
 
 
-class RoundedStates:
+class QuantizedStates:
     """States (documents, tokens, width) as bytes, to be multiplied with many rows of weights.
 
-    >>> found = RoundedStates(torch.tensor([[[1.0, -0.5]]])).times(torch.tensor([[2.0, 2.0]]))
+    >>> found = QuantizedStates(torch.tensor([[[1.0, -0.5]]])).times(torch.tensor([[2.0, 2.0]]))
     >>> found.shape, round(found.item(), 2)
     (torch.Size([1, 1, 1]), 0.99)
     """

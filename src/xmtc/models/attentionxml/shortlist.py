@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.models.base import Model
-from xmtc.models.calibration import LEAST_CHANCE, Platt
+from xmtc.models.calibration import MIN_PROBABILITY, Platt
 from xmtc.models.registry import make, model_class
 from xmtc.predictions import ScoreKind
 from xmtc.search.listed import Listed
@@ -58,11 +58,11 @@ class Shortlister:
                 found = make(name, seed=seed).fit(others, None, pieces).predict(corpus[own], length)
                 ids[own], scores[own] = found.ids, found.scores
         indptr, indices = corpus.targets.indptr.astype(np.int64), corpus.targets.indices.astype(np.int32)
-        listed, right = ids >= 0, find_hits(ids, indptr, indices)
+        listed, relevant = ids >= 0, find_hits(ids, indptr, indices)
         of_chances = model_class(name).capabilities.score is not ScoreKind.RANKING
         curve = Platt(1.0, 0.0, of_chances)
         if listed.any():
-            curve = Platt.fit_sigmoid(scores[listed], right[listed], of_probabilities=of_chances)
+            curve = Platt.fit_sigmoid(scores[listed], relevant[listed], of_probabilities=of_chances)
         model = make(name, seed=seed).fit(corpus, None, _inside(checkpoints, "lister"))
         return cls(model, curve), Listed(ids, _odds(curve, scores))
 
@@ -98,8 +98,8 @@ class Shortlister:
 
 
 def _odds(curve: Platt, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    chances = np.clip(curve.chances(scores.astype(np.float64)), LEAST_CHANCE, 1 - LEAST_CHANCE)
-    odds: NDArray[np.float32] = np.log(chances / (1 - chances)).astype(np.float32)
+    probabilities = np.clip(curve.probabilities(scores.astype(np.float64)), MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    odds: NDArray[np.float32] = np.log(probabilities / (1 - probabilities)).astype(np.float32)
     return odds
 
 

@@ -6,8 +6,8 @@ AutoEncoder).
 What it does: F_x takes a document's features into a latent space (hidden, hidden, latent), F_e takes its labels there
 (hidden, latent), and F_d takes a point of that space to scores of all labels. Both shall take a document to the same
 point, with latent dimensions that are uncorrelated (deep canonical correlation analysis, `lagrange`); and F_d(F_e)
-shall put right labels above wrong ones: exp(score of the wrong one - score of the right one), the mean over all pairs,
-times `alpha`. New documents are tagged by F_d(F_x).
+shall put relevant labels above irrelevant ones: exp(score of the irrelevant one - score of the relevant one), the mean
+over all pairs, times `alpha`. New documents are tagged by F_d(F_x).
 
 Where it differs: all terms are means over documents (and, with the same ratio between them as in the paper, over latent
 dimensions), and label vectors have length 1, so that the same weights suit batches of any size; Adam and the best
@@ -38,7 +38,6 @@ from xmtc.text.tfidf import TfIdfSettings
 
 if TYPE_CHECKING:
     from xmtc.models.c2ae.network import CoupledAutoencoder
-    from xmtc.nn.serialization import Arrays
 
 WEIGHTS = "network"
 LATENT_SHARE, MOST_LATENT = 0.8, 512
@@ -48,9 +47,9 @@ class C2aeTraining(TrainingSettings):
     """How the networks are trained; unless it is asked for, weights are not averaged."""
 
     epochs: PositiveInt = 50
-    batch: PositiveInt = 100
+    batch_size: PositiveInt = 100
     learning_rate: PositiveFloat = 1e-3
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
+    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
     evaluate_every: PositiveInt = 50
     patience: PositiveInt = 20
 
@@ -76,7 +75,7 @@ class C2ae(Model):
 
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
-    >>> small = dict(hidden=8, latent=2, dropout=0.1, training=dict(batch=4, learning_rate=0.01))
+    >>> small = dict(hidden=8, latent=2, dropout=0.1, training=dict(batch_size=4, learning_rate=0.01))
     >>> C2ae(**small).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
     'fruit'
     """
@@ -101,7 +100,7 @@ class C2ae(Model):
         width = corpus.features.shape[1] if corpus.texts is None and corpus.features is not None else terms // 5 + 1000
         labels = len(corpus.labels)
         weights = (width + 2 * labels + config.hidden + 3 * self._latent(labels)) * config.hidden
-        return vectors.memory_needed(corpus) + 28 * weights + 30 * config.training.batch * labels + (100 << 20)
+        return vectors.memory_needed(corpus) + 28 * weights + 30 * config.training.batch_size * labels + (100 << 20)
 
     def _latent(self, labels: int) -> int:
         return self.config.latent or max(1, min(MOST_LATENT, round(LATENT_SHARE * labels)))
@@ -109,24 +108,23 @@ class C2ae(Model):
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         from xmtc.models.c2ae.network import CoupledLearner
         from xmtc.nn.datasets import examples_of
+        from xmtc.nn.layers import seeded
         from xmtc.nn.trainer import train
 
         config = self.config
         self.vectors_ = DocumentVectors(config.tfidf)
         most = config.training.valid_documents
-        everything, rows, checked = examples_of(corpus, valid, self.vectors_, most, config.seed)
-        self.network_ = self._network(len(corpus.labels), derived_seed(config.seed, 0))
-        learner = CoupledLearner(self.network_, everything.take(rows), checked, config.alpha, config.lagrange)
+        everything, rows, valid_set = examples_of(corpus, valid, self.vectors_, most, config.seed)
+        with seeded(derived_seed(config.seed, 0)):
+            self.network_ = self._network(len(corpus.labels))
+        learner = CoupledLearner(self.network_, everything.take(rows), valid_set, config.alpha, config.lagrange)
         train(learner, config.training.at(0), derived_seed(config.seed, 1), checkpoints, WEIGHTS)
 
-    def _network(self, labels: int, seed: int) -> CoupledAutoencoder:
+    def _network(self, labels: int) -> CoupledAutoencoder:
         from xmtc.models.c2ae.network import CoupledAutoencoder
 
         config = self.config
-        return CoupledAutoencoder.made(
-            self.vectors_.width, labels, latent=self._latent(labels), hidden=config.hidden, dropout=config.dropout,
-            seed=seed,
-        )  # fmt: skip
+        return CoupledAutoencoder(self.vectors_.width, labels, self._latent(labels), config.hidden, config.dropout)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         ids, scores = self.network_.best(self.vectors_.transform(corpus), k)
@@ -145,7 +143,4 @@ class C2ae(Model):
             self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
         labels = len(self._fitted())
 
-        def made(_: Arrays) -> CoupledAutoencoder:
-            return self._network(labels, 0)
-
-        self.network_ = read_network(folder, WEIGHTS, made)
+        self.network_ = read_network(folder, WEIGHTS, lambda _: self._network(labels))

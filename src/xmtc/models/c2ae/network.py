@@ -15,11 +15,11 @@ from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import Examples
-from xmtc.nn.dropout import dropped
-from xmtc.nn.metrics import JUDGED_AT, ndcg
+from xmtc.nn.dropout import dropout
+from xmtc.nn.learner import Learner
 from xmtc.nn.parallel import Cores
 
-TOGETHER = 256  # documents that go through the network at a time in prediction
+PREDICT_BATCH = 256  # documents that go through the network at a time in prediction
 
 
 class Bag(nn.Module):
@@ -54,19 +54,10 @@ class CoupledAutoencoder(nn.Module):
         self.decoder, self.output = nn.Linear(latent, hidden), nn.Linear(hidden, labels)
         self.dropout = dropout
 
-    @classmethod
-    def made(
-        cls, features: int, labels: int, *, latent: int, hidden: int, dropout: float, seed: int
-    ) -> CoupledAutoencoder:
-        """A new network, the same for the same seed."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return cls(features, labels, latent, hidden, dropout)
-
-    def of_features(self, rows: Csr, draws: np.random.Generator | None = None) -> Tensor:
+    def of_features(self, rows: Csr, rng: np.random.Generator | None = None) -> Tensor:
         """F_x, (documents, latent)."""
-        hidden = dropped(functional.leaky_relu(self.features(rows)), self.dropout, draws)
-        hidden = dropped(functional.leaky_relu(self.features2(hidden)), self.dropout, draws)
+        hidden = dropout(functional.leaky_relu(self.features(rows)), self.dropout, rng)
+        hidden = dropout(functional.leaky_relu(self.features2(hidden)), self.dropout, rng)
         latent: Tensor = self.features_latent(hidden)
         return latent
 
@@ -87,8 +78,8 @@ class CoupledAutoencoder(nn.Module):
             bias = self.output.bias.numpy()[:, None]
             weights = np.concatenate([self.output.weight.numpy(), bias], axis=1)  # (labels, hidden + 1)
             parts = [(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32))]
-            for start in range(0, rows.shape[0], TOGETHER):
-                hidden = self.decoded(self.of_features(take_rows(rows, slice(start, start + TOGETHER)))).numpy()
+            for start in range(0, rows.shape[0], PREDICT_BATCH):
+                hidden = self.decoded(self.of_features(take_rows(rows, slice(start, start + PREDICT_BATCH)))).numpy()
                 ones = np.ones((len(hidden), 1), np.float32)
                 parts.append(best_labels(np.concatenate([hidden, ones], axis=1), weights, k)[:2])
         return np.concatenate([ids for ids, _ in parts]), np.concatenate([scores for _, scores in parts])
@@ -113,50 +104,47 @@ def _correlation(latent: Tensor) -> Tensor:
     return (gram.square().sum() - 2 * latent.square().sum() / count + size) / size
 
 
-def pair_loss(scores: Tensor, right: Tensor) -> Tensor:
-    """The mean over documents of exp(wrong label's score - right one's), itself the mean over all such pairs.
+def pair_loss(scores: Tensor, relevant: Tensor) -> Tensor:
+    """The mean over documents of exp(irrelevant label's score - relevant one's), itself the mean over all such pairs.
 
-    The sum over pairs is a product of two sums. Documents without right or without wrong labels count as 0.
+    The sum over pairs is a product of two sums. Documents without right or without irrelevant labels count as 0.
 
     >>> round(pair_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[True, False]])).item(), 4)
     0.3679
     """
-    counts = right.sum(1)
-    both = (counts > 0) & (counts < right.shape[1])
-    scores, right, counts = scores[both], right[both], counts[both]
-    ours = torch.logsumexp((-scores).masked_fill(~right, -torch.inf), 1) - counts.log()
-    others = torch.logsumexp(scores.masked_fill(right, -torch.inf), 1) - (right.shape[1] - counts).log()
+    counts = relevant.sum(1)
+    both = (counts > 0) & (counts < relevant.shape[1])
+    scores, relevant, counts = scores[both], relevant[both], counts[both]
+    ours = torch.logsumexp((-scores).masked_fill(~relevant, -torch.inf), 1) - counts.log()
+    others = torch.logsumexp(scores.masked_fill(relevant, -torch.inf), 1) - (relevant.shape[1] - counts).log()
     return (ours + others).exp().sum() / len(both)
 
 
-class CoupledLearner:
-    """The network, the documents that it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`."""
+class CoupledLearner(Learner[CoupledAutoencoder]):
+    """The network, the documents that it learns from and those it is judged by; see `xmtc.nn.learner.Learner`."""
 
     def __init__(
         self, network: CoupledAutoencoder, train: Examples, valid: Examples, alpha: float, lagrange: float
     ) -> None:
         self.network, self.train, self.valid = network, train, valid
         self.alpha, self.lagrange = alpha, lagrange
-        self.lengths: Ints = np.diff(train.features.indptr).astype(np.int64)
+        self.lengths, self.valid_targets = np.diff(train.features.indptr).astype(np.int64), valid.targets
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
-        """How far both latents are apart, and how far wrong labels stand above right ones."""
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
+        """How far both latents are apart, and how far irrelevant labels stand above relevant ones."""
         rows = take_rows(self.train.targets, documents)
         counts = np.diff(rows.indptr)
-        right = torch.zeros(rows.shape, dtype=torch.bool)
-        right[torch.from_numpy(np.repeat(np.arange(len(documents)), counts)), torch.from_numpy(rows.indices)] = True
+        relevant = torch.zeros(rows.shape, dtype=torch.bool)
+        relevant[torch.from_numpy(np.repeat(np.arange(len(documents)), counts)), torch.from_numpy(rows.indices)] = True
         bags = rows.copy()
         bags.data = (1 / np.sqrt(np.repeat(counts, counts))).astype(np.float32)  # else many labels would count more
         latent = self.network.of_labels(bags)
         scores = self.network.output(self.network.decoded(latent))
-        features = self.network.of_features(take_rows(self.train.features, documents), draws)
+        features = self.network.of_features(take_rows(self.train.features, documents), rng)
         # The paper adds up over latent dimensions what is a mean here, and alpha is meant beside that sum.
         weight = self.alpha / latent.shape[1]
-        return link_loss(features, latent, self.lagrange) + weight * pair_loss(scores, right)
+        return link_loss(features, latent, self.lagrange) + weight * pair_loss(scores, relevant)
 
-    def quality(self, cores: Cores) -> float | None:
-        """nDCG@5 of the labels found for the validation documents that have some; None without such."""
-        if not self.valid.targets.nnz:
-            return None
-        found, _ = self.network.best(self.valid.features, min(JUDGED_AT, self.valid.targets.shape[1]))
-        return ndcg(found, self.valid.targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        return self.network.best(self.valid.features, min(k, self.valid.targets.shape[1]))[0]

@@ -72,7 +72,7 @@ class AutoConfig(ModelConfig):
 
 
 @dataclass
-class Tried:
+class Trial:
     """A method that was tried or not, and what came of it."""
 
     method: str
@@ -91,7 +91,7 @@ class Trained:
     candidate: Candidate
     model: Model
     lists: Predictions
-    tried: Tried
+    tried: Trial
 
 
 class Auto(Ensemble):
@@ -169,7 +169,7 @@ class Search:
         self.budget = seconds_in(auto.config.budget)
         self.end = time.monotonic() + self.budget * (1 - FINISHING)
         self.facts = Facts.of(self.rest, self.seed)
-        self.tried: list[Tried] = []
+        self.tried: list[Trial] = []
         self.trained: list[Trained] = []  # those that the best blend is made of
         self.choice: Choice | None = None
         self.foreseen = self.took = 2.0  # seconds of what was trained; the first ones hardly say how fast a machine is
@@ -198,14 +198,14 @@ class Search:
     def run(self) -> None:
         """Try the methods, cheapest first."""
         self.say(str(self.facts))
-        judged = f"{len(self.judges):,} documents judge" if self.judges is not None else "too few documents to judge by"
-        self.say(f"{clock(self.budget)} to spend; {len(self.rest):,} documents to learn from, {judged}")
+        valid = f"{len(self.judges):,} documents judge" if self.judges is not None else "too few documents to judge by"
+        self.say(f"{clock(self.budget)} to spend; {len(self.rest):,} documents to learn from, {valid}")
         names = self.auto.config.methods or [candidate.name for candidate in CANDIDATES]
         if self.judges is None:
             names = [name for name in names if name in WITHOUT_JUDGES] or list(names)[:1]
         wanted = self._installed([candidate for candidate in CANDIDATES if candidate.name in names])
         for candidate in sorted(wanted, key=lambda each: each.seconds(self.facts)):
-            tried = Tried(candidate.name, round(self.cost(candidate), 1))
+            tried = Trial(candidate.name, round(self.cost(candidate), 1))
             self.tried.append(tried)
             tried.note = self._refusal(candidate)
             if not tried.note:
@@ -252,7 +252,7 @@ class Search:
         again = len(self.rest) < len(self.corpus)
         return self.left - sum(each.tried.took for each in self.trained if again and not each.candidate.network)
 
-    def _try(self, candidate: Candidate, tried: Tried) -> None:
+    def _try(self, candidate: Candidate, tried: Trial) -> None:
         """Train a method, and see whether it helps."""
         start = time.monotonic()
         bell = Alarm()
@@ -272,7 +272,7 @@ class Search:
             return
         self._weigh(Trained(candidate, model, lists, tried))
 
-    def _fitted(self, candidate: Candidate, tried: Tried) -> Model:
+    def _fitted(self, candidate: Candidate, tried: Trial) -> Model:
         """A trained model, or the one that an earlier run left."""
         settings = {"seed": self.seed, **candidate.settings}
         folder = self._folder(candidate)

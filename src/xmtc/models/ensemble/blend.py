@@ -78,7 +78,7 @@ class Ensemble(Model):
         for start in range(0, len(corpus), BATCH):
             lists = self._lists(corpus[start : start + BATCH], k)
             table = Table.of(lists)
-            parts.append(table.top(self.stack_.chances(table), k, lists[0], self.score_kind))
+            parts.append(table.top(self.stack_.probabilities(table), k, lists[0], self.score_kind))
         ids, scores = (np.concatenate([getattr(part, what) for part in parts]) for what in ("ids", "scores"))
         return Predictions(ids, scores, self._fitted(), self.score_kind)
 
@@ -89,7 +89,7 @@ class Ensemble(Model):
         places = [np.flatnonzero(part.ids[0] == label) for part in lists]
         table = Table.of(lists)
         row = table.label == label
-        score = float(self.stack_.chances(table)[row].sum())
+        score = float(self.stack_.probabilities(table)[row].sum())
         shares = self.stack_.shares(table)[row].sum(axis=0).tolist()
         evidence = []
         for name, part, place, share in zip(self.names_, lists, places, shares, strict=True):

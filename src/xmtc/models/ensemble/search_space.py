@@ -76,10 +76,10 @@ class Facts:
 
 
 def _named(corpus: Corpus, seed: int) -> float:
-    """The share of right labels all words of whose name stand in the document, in a sample."""
+    """The share of relevant labels all words of whose name stand in the document, in a sample."""
     if corpus.texts is None:
         return 0.0
-    rules, found, right = WordRules(), 0, 0
+    rules, found, relevant = WordRules(), 0, 0
     rows = np.random.default_rng(seed).permutation(len(corpus))[:SAMPLE]
     names: dict[int, frozenset[str]] = {}
     for row in rows.tolist():
@@ -88,9 +88,9 @@ def _named(corpus: Corpus, seed: int) -> float:
         for label in labels:
             if label not in names:
                 names[label] = frozenset(rules.words(corpus.labels.name(label)))
-            right += 1
+            relevant += 1
             found += bool(names[label]) and names[label] <= words
-    return found / max(1, right)
+    return found / max(1, relevant)
 
 
 @dataclass(frozen=True)

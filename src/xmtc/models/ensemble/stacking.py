@@ -23,7 +23,7 @@ from scipy.special import expit, log_expit
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.labelspace.frequency_bands import frequency_bands
-from xmtc.models.calibration import LEAST_CHANCE, Calibration, Floats, Isotonic, Platt
+from xmtc.models.calibration import MIN_PROBABILITY, Calibration, Floats, Isotonic, Platt
 from xmtc.predictions import Predictions, ScoreKind
 
 #: Weights are learned on the first labels of each list: what stands lower is never among the best of all.
@@ -129,14 +129,14 @@ class Truth:
         documents = np.repeat(np.arange(len(valid)), counts)[known]
         return cls(documents * labels + valid.targets.indices[known], counts, labels)
 
-    def right(self, table: Table) -> NDArray[np.bool_]:
+    def relevant(self, table: Table) -> NDArray[np.bool_]:
         """Which rows of a table are right."""
         return np.isin(table.document * self.width + table.label, self.keys)
 
-    def quality(self, table: Table, right: NDArray[np.bool_], scores: NDArray[np.floating[Any]]) -> Floats:
+    def quality(self, table: Table, relevant: NDArray[np.bool_], scores: NDArray[np.floating[Any]]) -> Floats:
         """nDCG@5 of each document, if labels are ordered by these scores."""
         order, place = table.order(scores)
-        best = (place < K) & right[order]
+        best = (place < K) & relevant[order]
         gains = np.bincount(table.document[order][best], 1 / np.log2(place[best] + 2.0), table.documents)
         ideal = np.append(0, np.cumsum(1 / np.log2(np.arange(K) + 2.0)))[np.minimum(self.counts, K)]
         quality: Floats = np.divide(gains, ideal, out=np.zeros(table.documents), where=ideal > 0)
@@ -171,16 +171,16 @@ class Stack:
         return cls(tuple(curves), np.tile(each, (BANDS, 1)), *_of_labels(counts))
 
     @classmethod
-    def fit(cls, table: Table, right: NDArray[np.bool_], counts: NDArray[np.int64]) -> Stack:
+    def fit(cls, table: Table, relevant: NDArray[np.bool_], counts: NDArray[np.int64]) -> Stack:
         """Curves and weights of the greatest likelihood, within what the pull allows."""
         listed = table.place >= 0
-        curves = tuple(_curve(table.score[at, member], right[at]) for member, at in enumerate(listed.T))
+        curves = tuple(_curve(table.score[at, member], relevant[at]) for member, at in enumerate(listed.T))
         band, frequency = _of_labels(counts)
         features = _features(table, curves, frequency)
         middle, width = features.mean(axis=0), features.std(axis=0)
         width[width == 0] = 1
         features = np.column_stack([(features - middle) / width, np.ones(len(features))])
-        groups = [(features[band[table.label] == at], right[band[table.label] == at]) for at in range(BANDS)]
+        groups = [(features[band[table.label] == at], relevant[band[table.label] == at]) for at in range(BANDS)]
         learned = _logistic(groups)
         weights = learned[:, :-1] / width
         return cls(curves, np.column_stack([weights, learned[:, -1] - weights @ middle]), band, frequency)
@@ -192,10 +192,10 @@ class Stack:
         log_odds: Floats = np.einsum("rf,rf->r", features, weights[:, :-1]) + weights[:, -1]
         return log_odds
 
-    def chances(self, table: Table) -> NDArray[np.float32]:
+    def probabilities(self, table: Table) -> NDArray[np.float32]:
         """The same as probabilities."""
-        chances: NDArray[np.float32] = expit(self.log_odds(table)).astype(np.float32)
-        return chances
+        probabilities: NDArray[np.float32] = expit(self.log_odds(table)).astype(np.float32)
+        return probabilities
 
     def shares(self, table: Table) -> Floats:
         """What each member adds to a row's log-odds by listing the label, beside not listing it: (rows, members)."""
@@ -259,11 +259,11 @@ def choose(lists: Sequence[Predictions], valid: Corpus, counts: NDArray[np.int64
     if np.count_nonzero(truth.counts) < FEWEST:
         return None
     table = Table.of(lists, LEARNED_FROM)
-    right = truth.right(table)
-    if not right.any():
+    relevant = truth.relevant(table)
+    if not relevant.any():
         return None
     singles = [table.members([at]) for at in range(len(lists))]
-    alone = tuple(float(truth.quality(one, truth.right(one), one.score[:, 0]).mean()) for one in singles)
+    alone = tuple(float(truth.quality(one, truth.relevant(one), one.score[:, 0]).mean()) for one in singles)
     best = int(np.argmax(alone))
     kept = list(range(len(lists)))
     blended = highest = _cross_fitted(table, truth, counts)
@@ -272,31 +272,31 @@ def choose(lists: Sequence[Predictions], valid: Corpus, counts: NDArray[np.int64
         if others and (without := _cross_fitted(table.members(others), truth, counts)) > highest - WORTH:
             kept, blended, highest = others, without, max(highest, without)
     part = table.members(kept)
-    right = truth.right(part)
-    stack = Stack.fit(part, right, counts)
-    in_hindsight = float(truth.quality(part, right, stack.chances(part)).mean())
+    relevant = truth.relevant(part)
+    stack = Stack.fit(part, relevant, counts)
+    in_hindsight = float(truth.quality(part, relevant, stack.probabilities(part)).mean())
     if min(blended, in_hindsight) > alone[best]:
         return Choice(tuple(kept), stack, blended, alone)
     only = singles[best]
-    curve = _curve(only.score[:, 0], truth.right(only))
+    curve = _curve(only.score[:, 0], truth.relevant(only))
     return Choice((best,), Stack.single(curve, counts), alone[best], alone)
 
 
 def _cross_fitted(table: Table, truth: Truth, counts: NDArray[np.int64]) -> float:
     """nDCG@5 of documents with weights that were learned on others; neighbours in the file stay together."""
-    right = truth.right(table)
+    relevant = truth.relevant(table)
     fold = table.document * FOLDS // table.documents
     scores = np.zeros(len(table), np.float32)
     for at in range(FOLDS):
         here = fold == at
-        if right[~here].any() and here.any():
-            scores[here] = Stack.fit(table.rows(~here), right[~here], counts).chances(table.rows(here))
-    return float(truth.quality(table, right, scores).mean())
+        if relevant[~here].any() and here.any():
+            scores[here] = Stack.fit(table.rows(~here), relevant[~here], counts).probabilities(table.rows(here))
+    return float(truth.quality(table, relevant, scores).mean())
 
 
-def _curve(scores: NDArray[np.float32], right: NDArray[np.bool_]) -> Calibration:
+def _curve(scores: NDArray[np.float32], relevant: NDArray[np.bool_]) -> Calibration:
     """A member's scores as chances; one that lists nothing here knows nothing."""
-    return Isotonic.fit_curve(scores, right) if len(scores) else Platt(0.0, UNKNOWN, of_probabilities=False)
+    return Isotonic.fit_curve(scores, relevant) if len(scores) else Platt(0.0, UNKNOWN, of_probabilities=False)
 
 
 def _of_labels(counts: NDArray[np.int64]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -308,9 +308,11 @@ def _features(table: Table, curves: Sequence[Calibration], frequency: NDArray[np
     features = np.zeros((len(table), A_MEMBER * len(curves) + 1))
     for member, curve in enumerate(curves):
         listed = table.place[:, member] >= 0
-        chance = np.clip(curve.chances(table.score[listed, member].astype(np.float64)), LEAST_CHANCE, 1 - LEAST_CHANCE)
+        probability = np.clip(
+            curve.probabilities(table.score[listed, member].astype(np.float64)), MIN_PROBABILITY, 1 - MIN_PROBABILITY
+        )
         odds, place, missing = range(A_MEMBER * member, A_MEMBER * (member + 1))
-        features[listed, odds] = np.log(chance) - np.log1p(-chance)
+        features[listed, odds] = np.log(probability) - np.log1p(-probability)
         features[listed, place] = -np.log1p(table.place[listed, member])
         features[:, missing] = ~listed
     features[:, -1] = frequency[table.label]
@@ -322,7 +324,7 @@ def _logistic(groups: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> Floats:
 
     A group's weights are the common ones plus its own, which are pulled to 0 harder.
     """
-    size, total = groups[0][0].shape[1], sum(len(right) for _, right in groups)
+    size, total = groups[0][0].shape[1], sum(len(relevant) for _, relevant in groups)
     pull = np.full((len(groups) + 1, size), BAND_PULL)
     pull[0] = PULL
     pull[0, -1] = 0
@@ -330,10 +332,10 @@ def _logistic(groups: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> Floats:
     def loss(flat: Floats) -> tuple[float, Floats]:
         weights = flat.reshape(pull.shape)
         value, slope = 0.5 * float(np.sum(pull * weights**2)), pull * weights
-        for at, (features, right) in enumerate(groups, start=1):
+        for at, (features, relevant) in enumerate(groups, start=1):
             z = features @ (weights[0] + weights[at])
-            value -= float(np.sum(log_expit(np.where(right, z, -z))))
-            down = features.T @ (expit(z) - right)
+            value -= float(np.sum(log_expit(np.where(relevant, z, -z))))
+            down = features.T @ (expit(z) - relevant)
             slope[0] += down
             slope[at] += down
         return value / total, slope.ravel() / total
@@ -342,8 +344,8 @@ def _logistic(groups: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> Floats:
         weights = flat.reshape(pull.shape)
         whole = np.zeros((*pull.shape, *pull.shape))
         for at, (features, _) in enumerate(groups, start=1):
-            chance = expit(features @ (weights[0] + weights[at]))
-            square = features.T @ (features * (chance * (1 - chance))[:, None])
+            probability = expit(features @ (weights[0] + weights[at]))
+            square = features.T @ (features * (probability * (1 - probability))[:, None])
             for row in (0, at):
                 for column in (0, at):
                     whole[row, :, column] += square

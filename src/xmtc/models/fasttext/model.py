@@ -6,7 +6,7 @@ What it does: every word, and every bucket that n-grams of words (`word_ngrams`)
 hashed into, has a vector; a text's vector is their mean, and a label's score its product with the label's weights. Both
 are learned by stochastic gradient descent, one text after the other, with steps that become smaller by and by. The loss
 is one-vs-all logistic loss (`ova`), a softmax over all labels with one of a text's labels drawn each time (`softmax`),
-or the logistic loss of one right label and a few that are drawn (`ns`, negative sampling). No hierarchical softmax.
+or the logistic loss of one relevant label and a few that are drawn (`ns`, negative sampling). No hierarchical softmax.
 
 Where it differs from the C++ fastText, and why:
 * Its threads write into the same weights without asking (Hogwild), so that no two runs are alike. Here the same seed
@@ -51,7 +51,7 @@ from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.token_store import TokenStore
 from xmtc.text.word_vectors import read_vectors
 
-TOGETHER = 16  # texts that share the reading of the labels' weights; with more, common words would wait too long
+PREDICT_BATCH = 16  # texts that share the reading of the labels' weights; with more, common words would wait too long
 STRETCH = 1024  # texts between two looks at the clock, and for which negative labels are drawn at a time
 BLOCK = 4096  # texts tagged at a time
 SMOOTHING = 0.5  # exponent of the labels' frequencies when negative ones are drawn, as in fastText
@@ -122,7 +122,7 @@ class FastText(Model):
         letters = sum(max(0, 7 - size) for size in range(config.char_ngrams[0], config.char_ngrams[1] + 1) if size)
         grams = words * (config.word_ngrams - 1 + letters)
         vectors = words // 5 + 1000 + (min(config.buckets, grams) if grams else 0) + len(corpus.labels)
-        scores = 0 if config.loss == "ns" else 2 * TOGETHER * len(corpus.labels)
+        scores = 0 if config.loss == "ns" else 2 * PREDICT_BATCH * len(corpus.labels)
         return 4 * (vectors * config.dimensions + scores + config.buckets) + 30 * (words + grams)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
@@ -182,17 +182,17 @@ class FastText(Model):
         frequency = np.cumsum(np.bincount(targets.indices, minlength=targets.shape[1]) ** SMOOTHING)
         decay = config.learning_rate / (config.epochs * len(order))
         for start in range(0, len(order), STRETCH):
-            part, right = order[start : start + STRETCH], picked[start : start + STRETCH]
+            part, relevant = order[start : start + STRETCH], picked[start : start + STRETCH]
             rate = config.learning_rate - decay * (epoch * len(order) + start)
             if config.loss == "ns":
                 drawn = np.searchsorted(frequency, rng.random((len(part), config.negatives)) * frequency[-1], "right")
-                chosen = np.column_stack([right, drawn]).astype(np.int64)
+                chosen = np.column_stack([relevant, drawn]).astype(np.int64)
                 train_sampled_labels(rows.ids, rows.offsets, part, chosen, rate, decay, self.table_, self.weights_)
             else:
                 train_all_labels(
                     rows.ids, rows.offsets, targets.indptr.astype(np.int64), targets.indices.astype(np.int32), part,
-                    right.astype(np.int64), config.loss == "softmax", self.base_, rate, decay, TOGETHER, self.table_,
-                    self.weights_,
+                    relevant.astype(np.int64), config.loss == "softmax", self.base_, rate, decay, PREDICT_BATCH,
+                    self.table_, self.weights_,
                 )  # fmt: skip
             advance(len(part) * len(counts) / len(order))
 
@@ -207,12 +207,12 @@ class FastText(Model):
                 rows = self.grams_.transform(corpus.texts[start : start + BLOCK])
                 vectors = text_vectors(rows.ids, rows.offsets, self.table_)
                 ids, scores, log_sums = best_labels(vectors, self.weights_, k)
-                parts.append((ids, self._chances(scores, log_sums[:, None])))
+                parts.append((ids, self._probabilities(scores, log_sums[:, None])))
                 bar.advance(len(rows))
-        ids, chances = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return Predictions.sorted(ids, chances, self._fitted(), self.score_kind)
+        ids, probabilities = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return Predictions.sorted(ids, probabilities, self._fitted(), self.score_kind)
 
-    def _chances(self, scores: Floats, log_sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _probabilities(self, scores: Floats, log_sums: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores as probabilities."""
         if self.config.loss == "softmax":
             return np.exp(scores - log_sums)
@@ -231,12 +231,12 @@ class FastText(Model):
                 shares[name] += part
         score = float(parts.sum())
         _, _, log_sums = best_labels(self.table_[rows].mean(axis=0)[None], self.weights_, 1)
-        chance = float(self._chances(np.array([score], np.float32), log_sums)[0])
+        probability = float(self._probabilities(np.array([score], np.float32), log_sums)[0])
         words = tuple(sorted(shares.items(), key=lambda entry: -abs(entry[1])))
         every = float(parts[rows == TEXT].sum()) + self.base_
         score += self.base_
         said = f"the words add up to {score - every:.3f}, and what every text has to {every:.3f}"
-        return Explanation(self._fitted().name(label), chance, words, (f"{said}: a chance of {chance:.3f}",))
+        return Explanation(self._fitted().name(label), probability, words, (f"{said}: a chance of {probability:.3f}",))
 
     def _save(self, folder: FolderWriter) -> None:
         folder.arrays("words", self.grams_.to_arrays())
@@ -270,5 +270,5 @@ def _base(targets: Csr) -> float:
     >>> round(_base(Corpus.of(["a", "b", "c"], [["x"], ["y"], ["x"]]).targets), 3)
     0.0
     """
-    right = targets.nnz
-    return float(np.log(right / max(1, targets.shape[0] * targets.shape[1] - right)))
+    relevant = targets.nnz
+    return float(np.log(relevant / max(1, targets.shape[0] * targets.shape[1] - relevant)))

@@ -6,15 +6,15 @@ Multi-label Text Classification", AAAI 2021.
 What it does: a document's vector is made of the [CLS] states of the encoder's 5 highest layers, with strong dropout.
 With few labels one layer scores all of them. With many, labels are clustered as for `attentionxml` (balanced 2-means on
 the tf-idf of their documents); a generator scores the clusters, and a discriminator, a bottleneck and a vector for each
-label, scores the labels of the best clusters, the right ones always among them. As the generator learns, the negatives
-grow harder. Both learn together by cross-entropy. A label's probability is that of its cluster times its own. Weights
-are averaged over the last epochs (SWA).
+label, scores the labels of the best clusters, the relevant ones always among them. As the generator learns, the
+negatives grow harder. Both learn together by cross-entropy. A label's probability is that of its cluster times its own.
+Weights are averaged over the last epochs (SWA).
 
 Where it differs: the authors' code goes on without dropout after the evaluation in the middle of an epoch, and chooses
 its checkpoint on test documents; neither is done here. Right labels of clusters that have no room take the places of
 the worst cluster's labels, not of the best one's. Label vectors have no weight decay. Encoders that were trained for
 the mean of their tokens give this mean of each layer, and XLNet its own <cls>, the last token (`encoder.pooling`). The
-bias begins with the share of right clusters. The paper's ensemble is a blend of three such models, each with another
+bias begins with the share of relevant clusters. The paper's ensemble is a blend of three such models, each with another
 encoder.
 
 Cost: training a document takes three times the encoder and width x clusters, then candidates x bottleneck; memory grows
@@ -24,7 +24,8 @@ with labels x bottleneck (flat: labels x 5 widths), up to seven numbers for each
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,47 +33,43 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
-from xmtc.corpus.strings import Strings
 from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Capabilities, ModelConfig
+from xmtc.models.fine_tuning import FineTunedModel
 from xmtc.nn.settings import EncoderSettings, Epoch, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.seeding import derived_seed
-from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
-from xmtc.text.subword_tokenizer import SubwordTokenizer
 from xmtc.text.tfidf import TfIdfSettings
-from xmtc.text.token_store import TokenStore
 
 if TYPE_CHECKING:
-    from xmtc.models.lightxml.network import LightNetwork
-    from xmtc.nn.datasets import Documents, LabelledTexts
-    from xmtc.nn.serialization import Arrays
+    from xmtc.models.lightxml.network import LightLearner, LightNetwork
+    from xmtc.nn.datasets import LabelledTexts
+    from xmtc.nn.encoders.encoder import Encoder
 
-WEIGHTS = "network"
 FLAT_UP_TO = 35_000  # labels; the paper is flat with 31,000
 
 
 class LightXmlTraining(TransformerTraining):
-    """How the network is trained: rates rise for the share `warm_up` of all steps and then stay, for the averaging."""
+    """How the network is trained: rates rise for the share `warmup_ratio` of all steps and then stay, for the averaging."""
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 10
-    batch: PositiveInt = 16
+    batch_size: PositiveInt = 16
     learning_rate: PositiveFloat = 1e-3
     encoder_learning_rate: PositiveFloat = 1e-4
     weight_decay: float = Field(0.01, ge=0, lt=1)
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 4
-    clip_norm: PositiveFloat | None = None
+    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 4
+    max_grad_norm: PositiveFloat | None = None
     evaluate_every: PositiveInt = 200
 
-    def share_at(self, step: int, steps: int) -> float:
+    def lr_multiplier(self, step: int, steps: int) -> float:
         """Rising, then 1; the first step is number 0.
 
-        >>> [LightXmlTraining(warm_up=0.5).share_at(step, 4) for step in range(4)]
+        >>> [LightXmlTraining(warmup_ratio=0.5).lr_multiplier(step, 4) for step in range(4)]
         [0.0, 0.5, 1.0, 1.0]
         """
-        top = self.warm_up * steps
+        top = self.warmup_ratio * steps
         return step / top if step < top else 1.0
 
 
@@ -80,8 +77,8 @@ class LightXmlConfig(ModelConfig):
     """The encoder, the label clusters, and training; recipes/lightxml has the paper's settings and ours.
 
     `layers` is from how many of the encoder's highest layers a document's vector is made. Labels are scored all
-    ("flat"), or in "clusters" of at most `max_leaf`, of which the `beam` best are looked into; "auto" is flat up to
-    35,000 labels. `bottleneck` is the size of a label's vector.
+    ("flat"), or in "clusters" of at most `max_leaf`, of which the `beam_width` best are looked into; "auto" is flat up
+    to 35,000 labels. `bottleneck` is the size of a label's vector.
     """
 
     encoder: EncoderSettings = EncoderSettings()
@@ -89,13 +86,13 @@ class LightXmlConfig(ModelConfig):
     dropout: float = Field(0.5, ge=0, lt=1)
     tree: Literal["auto", "flat", "clusters"] = "auto"
     max_leaf: PositiveInt = 100
-    beam: PositiveInt = 10
+    beam_width: PositiveInt = 10
     bottleneck: PositiveInt = 300
     training: LightXmlTraining = LightXmlTraining()
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
 
 
-class LightXml(Model):
+class LightXml(FineTunedModel):
     """A transformer with dynamic negative sampling.
 
     >>> LightXml(encoder=dict(name="minilm"), tree="clusters").title
@@ -112,9 +109,8 @@ class LightXml(Model):
     Config = LightXmlConfig
     config: LightXmlConfig
 
-    tokenizer_: SubwordTokenizer
-    seen_: NDArray[np.int64]  # labels that documents had; the tree knows only these, by their place here
     network_: LightNetwork
+    structure_file = "tree"
 
     @property
     def title(self) -> str:
@@ -127,7 +123,7 @@ class LightXml(Model):
         from xmtc.nn.encoders.pretrained import encoder_size, training_memory
 
         assert corpus.texts is not None
-        config, batch = self.config, min(self.config.training.batch, len(corpus))
+        config, batch = self.config, min(self.config.training.batch_size, len(corpus))
         labels, width = (
             int(np.count_nonzero(corpus.label_counts)),
             encoder_size(config.encoder.name).width * config.layers,
@@ -137,7 +133,7 @@ class LightXml(Model):
             return encoder + 28 * labels * width + 12 * batch * labels
         clusters = 2 * labels // config.max_leaf + 1
         weights = clusters * width + config.bottleneck * (width + labels)
-        candidates = batch * min(config.beam * config.max_leaf, labels) * config.bottleneck
+        candidates = batch * min(config.beam_width * config.max_leaf, labels) * config.bottleneck
         vectors = DocumentVectors(config.tfidf)
         clustering = vectors.memory_needed(corpus) + 12 * vectors.terms_of(corpus) * corpus.targets.nnz // len(corpus)
         return encoder + 28 * weights + 12 * candidates + clustering
@@ -146,93 +142,54 @@ class LightXml(Model):
         tree = self.config.tree
         return tree == "flat" or (tree == "auto" and labels <= FLAT_UP_TO)
 
-    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.models.lightxml.network import LightLearner, LightNetwork
-        from xmtc.nn.datasets import LabelledTexts, parted
-        from xmtc.nn.encoders.encoder import Encoder
-        from xmtc.nn.encoders.pretrained import load_pretrained
-        from xmtc.nn.parallel import cores_at_work
-        from xmtc.nn.trainer import train
+    @property
+    def last_layers(self) -> int:  # type: ignore[override]
+        """Of the encoder, whose vectors make a document's vector."""
+        return self.config.layers
 
-        assert corpus.texts is not None
-        config, seed = self.config, derived_seed(self.config.seed, 0)
-        self.seen_ = np.flatnonzero(corpus.label_counts)
-        pretrained = load_pretrained(config.encoder.name)
-        encoder = Encoder.of(pretrained, config.encoder, config.layers)
-        self.tokenizer_ = pretrained.tokenizer
-        tree = self._tree(corpus)
-        self.network_ = LightNetwork.made(
-            encoder, tree, bottleneck=config.bottleneck, dropout=config.dropout, seed=seed
-        )
-        most = config.training.valid_documents
-        learned, checked = parted(corpus, valid, self._tokens(corpus.texts), self._tokens, most, config.seed)
-        with cores_at_work() as cores:
+    def _structure_of(self, arrays: Mapping[str, NDArray[Any]]) -> LabelTree:
+        tree = LabelTree.from_arrays(arrays)
+        if tree.labels != len(self.seen_) or tree.depth > 2:
+            raise ValueError("the labels of the tree are not those of the model")
+        return tree
 
-            def read(part: Documents) -> LabelledTexts:
-                texts = encoder.texts(part.tokens, cores, in_file=config.training.processes > 1)
-                return LabelledTexts(texts, part.targets[:, self.seen_])
+    def _structure_arrays(self) -> dict[str, NDArray[Any]]:
+        return self.network_.tree.to_arrays()
 
-            learner = LightLearner(self.network_, read(learned), read(checked), config.beam)
-        above = learner.top_targets
-        self.network_.expect(above.nnz / (above.shape[0] * above.shape[1]))
-        train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
-        self.network_.eval()
+    def _network(self, encoder: Encoder, structure: LabelTree) -> LightNetwork:
+        from xmtc.models.lightxml.network import LightNetwork
 
-    def _tree(self, corpus: Corpus) -> LabelTree:
+        return LightNetwork(encoder, structure, self.config.bottleneck, self.config.dropout)
+
+    def _learner(self, train: LabelledTexts, valid: LabelledTexts) -> LightLearner:
+        from xmtc.models.lightxml.network import LightLearner
+
+        return LightLearner(self.network_, train, valid, self.config.beam_width)
+
+    def _before_training(self, learner: LightLearner, checkpoints: Checkpoints) -> None:
+        clusters = learner.top_targets
+        self.network_.init_output_bias(clusters.nnz / (clusters.shape[0] * clusters.shape[1]))
+
+    def _label_structure(self, corpus: Corpus) -> LabelTree:
         """All labels below the root, or clusters between; of the labels that documents have."""
         config, labels = self.config, len(self.seen_)
         flat = LabelTree.of([[list(range(labels))]])
         if self._is_flat(labels):
             return flat
         features = DocumentVectors(config.tfidf).fit_transform(corpus)
-        vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), self.seen_)
+        vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), self.seen_.ids)
         tree = build_tree(vectors, max_leaf=config.max_leaf, levels=1, seed=derived_seed(config.seed, 0))
         clusters = tree.levels[0].shape[1] if tree.depth == 2 else 1
         print(f"lightxml: {labels:,} labels in {clusters:,} clusters", file=sys.stderr)
         return tree
 
-    def _tokens(self, texts: Strings) -> TokenStore:
-        return self.tokenizer_.encode(texts, self.config.encoder.max_tokens)
-
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.models.lightxml.network import best_labels
         from xmtc.nn.encoders.encoder import EncoderTexts, batches_of
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
 
         assert corpus.texts is not None
         texts = EncoderTexts(self._tokens(corpus.texts))
-        with cores_at_work(len(batches_of(texts))) as cores:
-            ids, scores = best_labels(self.network_, texts, self.config.beam, k, cores)
-        known = np.where(ids < 0, -1, self.seen_[ids])
-        return Predictions.sorted(known, np.exp(scores), self._fitted(), self.score_kind)
-
-    def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
-
-        folder.text("tokenizer.json", self.tokenizer_.to_json())
-        folder.json("encoder", self.network_.encoder.facts())
-        folder.arrays("tree", {"seen": self.seen_, **self.network_.tree.to_arrays()})
-        folder.arrays(WEIGHTS, weights_of(self.network_))
-
-    def _load(self, folder: FolderReader) -> None:
-        from xmtc.models.lightxml.network import LightNetwork
-        from xmtc.nn.encoders.encoder import Encoder
-        from xmtc.nn.serialization import read_network
-
-        self.tokenizer_ = SubwordTokenizer.from_json(folder.text("tokenizer.json"))
-        with folder.building("tree"):
-            arrays = folder.arrays("tree")
-            self.seen_ = arrays["seen"].astype(np.int64, casting="safe")
-            tree = LabelTree.from_arrays(arrays)
-            rising = np.diff(self.seen_, prepend=-1, append=len(self._fitted())) > 0
-            if not rising.all() or tree.labels != len(self.seen_) or tree.depth > 2:
-                raise ValueError("the labels of the tree are not those of the model")
-        facts, config = folder.json("encoder"), self.config
-
-        def made(_: Arrays) -> LightNetwork:
-            encoder = Encoder.from_facts(facts, config.encoder)
-            if encoder.vocabulary < len(self.tokenizer_):
-                raise ValueError(f"an encoder of {encoder.vocabulary} tokens for {len(self.tokenizer_)}")
-            return LightNetwork(encoder, tree, config.bottleneck, config.dropout)
-
-        self.network_ = read_network(folder, WEIGHTS, made).eval()
+        with torch_threads(len(batches_of(texts))) as cores:
+            ids, scores = best_labels(self.network_, texts, self.config.beam_width, k, cores)
+        return Predictions.sorted(self.seen_.labels(ids), np.exp(scores), self._fitted(), self.score_kind)

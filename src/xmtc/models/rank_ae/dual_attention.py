@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.nn.batching import Ints
-from xmtc.nn.dropout import dropped
+from xmtc.nn.dropout import dropout
 from xmtc.nn.layers import as_tensor
 
 NOISY_FEATURES = 2048  # features that get noise in a batch
@@ -49,9 +49,9 @@ class Bags:
         features = as_tensor(part.indices.astype(np.int64))
         return cls(features, as_tensor(values), as_tensor(rows), as_tensor(lengths.astype(np.float32)))
 
-    def some(self, dropout: float, draws: np.random.Generator) -> Bags:
-        """The same with a share of the features left out, and the others as much larger."""
-        return replace(self, values=dropped(self.values, dropout, draws))
+    def some(self, rate: float, rng: np.random.Generator) -> Bags:
+        """The same after dropout of features."""
+        return replace(self, values=dropout(self.values, rate, rng))
 
 
 class DualAttention(nn.Module):
@@ -84,15 +84,15 @@ class DualAttention(nn.Module):
         sums = weighed.new_zeros(len(bags.lengths), weighed.shape[1]).index_add(0, bags.rows, weighed)
         return sums * bags.lengths.clamp(min=1).rsqrt()[:, None]
 
-    def noise(self, documents: int, size: float, draws: np.random.Generator) -> Tensor:
+    def noise(self, documents: int, size: float, rng: np.random.Generator) -> Tensor:
         """What this much normal noise on every feature, present or not, does to the vectors: (documents, channels).
 
         Documents have length 1 in the space of features. Of many features some are drawn, with as much more noise.
         """
         features = len(self.features.weight)
         some = min(features, NOISY_FEATURES)
-        chosen = as_tensor(np.sort(draws.choice(features, some, replace=False)))
-        drawn = as_tensor(draws.standard_normal((documents, some), np.float32) * (size * math.sqrt(features / some)))
+        chosen = as_tensor(np.sort(rng.choice(features, some, replace=False)))
+        drawn = as_tensor(rng.standard_normal((documents, some), np.float32) * (size * math.sqrt(features / some)))
         return drawn @ self.attended(self.features(chosen))
 
     def attended(self, weighed: Tensor) -> Tensor:

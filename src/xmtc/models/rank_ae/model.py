@@ -4,9 +4,9 @@ Wang, Chen, Sun, Qiu, Huang, Li: "Ranking-Based Autoencoder for Extreme Multi-la
 
 What it does: F makes a point of a document's features: the vector of each feature, weighed by its tf-idf value (spatial
 attention) and, channel by channel, by a small network that sees this very vector (channel attention), their sum, one
-layer. E makes a point of a set of labels, and D scores all labels from a point, two layers each.
-Learned are Lh, the squared distance between F(x) and E(y), plus `balance` times Lae, which asks that D(E(y)) has every
-right label above every wrong one by a `margin` (see `xmtc.models.rank_ae.loss`). A document's labels are D(F(x)).
+layer. E makes a point of a set of labels, and D scores all labels from a point, two layers each. Learned are Lh, the
+squared distance between F(x) and E(y), plus `balance` times Lae, which asks that D(E(y)) has every relevant label above
+every irrelevant one by a `margin` (see `xmtc.models.rank_ae.loss`). A document's labels are D(F(x)).
 
 Where it differs: E's points are standardised over the batch, since otherwise Lh can be made small by making all points
 small; F's are not, so that F can shrink what it cannot know and D is not led astray. E sees a part of the labels and D
@@ -15,8 +15,8 @@ entropy: the ranking loss looks at the worst label, and from a document, which d
 often one that nobody could guess. Training adds noise to the features, which does what L2 does for linear models.
 Scores are unbounded (`output="raw"`) or pass a sigmoid, where the margin has the paper's meaning. The sum over features
 is divided by the root of their number, since a mean vanishes for long documents. Weights are averaged. Variants of the
-paper's studies: `attention=False`, `loss="bce"`. With more than 100,000 labels D scores, in training, the right labels
-of the batch and `candidates` others; prediction scores all labels, some documents at a time.
+paper's studies: `attention=False`, `loss="bce"`. With more than 100,000 labels D scores, in training, the relevant
+labels of the batch and `negative_samples` others; prediction scores all labels, some documents at a time.
 
 Cost: training a document takes 3 x words x channels^2 / 2 for the attention and 3 x hidden x labels (or candidates),
 twice with `x_decode`; memory grows with (words x channels + 2 x labels x hidden), six numbers for each weight.
@@ -50,7 +50,7 @@ from xmtc.text.word_vectors import read_vectors
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from xmtc.models.rank_ae.network import AutoEncoder, AutoEncoderLearner, Objective
+    from xmtc.models.rank_ae.network import AutoEncoder, AutoEncoderLearner
     from xmtc.nn.datasets import Examples
 
 WEIGHTS = "network"
@@ -63,10 +63,10 @@ class RankAeTraining(TrainingSettings):
     """How the network is trained; an epoch is short, so there are more of them, and rare features need larger steps."""
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 25
-    batch: PositiveInt = 256
+    batch_size: PositiveInt = 256
     learning_rate: PositiveFloat = 3e-3
     row_learning_rate: PositiveFloat | None = 0.01
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 6
+    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 6
     evaluate_every: PositiveInt = 50
     patience: PositiveInt = 8
     valid_documents: Annotated[int, Field(ge=0)] = 2000
@@ -101,7 +101,7 @@ class RankAeConfig(ModelConfig):
     feature_dropout: float = Field(0.0, ge=0, lt=1)
     feature_noise: NonNegativeFloat = Field(0.02, allow_inf_nan=False)
     dropout: float = Field(0.1, ge=0, lt=1)
-    candidates: PositiveInt = 2048
+    negative_samples: PositiveInt = 2048
     vectors: str = RANDOM
     refit: bool = True
     training: RankAeTraining = RankAeTraining()
@@ -121,7 +121,7 @@ class RankAe(Model):
 
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
-    >>> small = dict(channels=8, latent=4, hidden=8, training=dict(batch=4, learning_rate=0.02))
+    >>> small = dict(channels=8, latent=4, hidden=8, training=dict(batch_size=4, learning_rate=0.02))
     >>> RankAe(**small).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
     'fruit'
     """
@@ -150,31 +150,33 @@ class RankAe(Model):
         else:
             features = 0 if corpus.features is None else corpus.features.shape[1]
         weights = features * config.channels + 2 * labels * config.hidden
-        scored = labels if labels <= MANY_LABELS else config.candidates + 20 * config.training.batch
-        batch = config.training.batch * (8 * config.channels * entries // len(corpus) + 8 * scored)
+        scored = labels if labels <= MANY_LABELS else config.negative_samples + 20 * config.training.batch_size
+        batch = config.training.batch_size * (8 * config.channels * entries // len(corpus) + 8 * scored)
         return vectors.memory_needed(corpus) + 24 * weights + 4 * batch + (100 << 20)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         from xmtc.models.rank_ae.network import AutoEncoderLearner
         from xmtc.nn.datasets import examples_of
+        from xmtc.nn.layers import seeded
         from xmtc.nn.trainer import train
 
         config, seed = self.config, derived_seed(self.config.seed, 0)
         self.vectors_ = DocumentVectors(config.tfidf)
         most = config.training.valid_documents
-        everything, learned, checked = examples_of(corpus, valid, self.vectors_, most, config.seed)
+        everything, train_set, valid_set = examples_of(corpus, valid, self.vectors_, most, config.seed)
         table = self._table()
         shares = (corpus.label_counts + 1) / (len(corpus) + 2)
 
         def learner(documents: Examples, check: Examples) -> AutoEncoderLearner:
-            self.network_ = self._network(table.clone(), len(corpus.labels), seed)
-            self.network_.expect(shares)
-            return AutoEncoderLearner(self.network_, documents, check, self._objective(len(corpus.labels)))
+            with seeded(seed):
+                self.network_ = self._network(table.clone(), len(corpus.labels))
+            self.network_.init_output_bias(shares)
+            return AutoEncoderLearner(self.network_, documents, check, config)
 
         settings = config.training.at(0)
-        steps = train(learner(everything.take(learned), checked), settings, seed, checkpoints, WEIGHTS)
-        if config.refit and len(learned) < len(corpus):
-            epochs = max(1, round(steps * settings.batch * settings.accumulate / len(learned)))
+        steps = train(learner(everything.take(train_set), valid_set), settings, seed, checkpoints, WEIGHTS)
+        if config.refit and len(train_set) < len(corpus):
+            epochs = max(1, round(steps * settings.batch_size * settings.gradient_accumulation / len(train_set)))
             settings = settings.model_copy(update={"epochs": epochs})
             nothing = everything.take(np.zeros(0, np.int64))
             train(learner(everything, nothing), settings, seed, checkpoints, f"{WEIGHTS}-refit")
@@ -199,34 +201,17 @@ class RankAe(Model):
             )
         return torch.from_numpy(found.table(words, rng, RANDOM_SCALE)[1:])
 
-    def _network(self, table: Tensor, labels: int, seed: int) -> AutoEncoder:
+    def _network(self, table: Tensor, labels: int) -> AutoEncoder:
         from xmtc.models.rank_ae.network import AutoEncoder
 
-        config = self.config
-        return AutoEncoder.made(
-            table, labels, latent=config.latent, hidden=config.hidden, sparse=labels > MANY_LABELS, seed=seed,
-            ratio=config.ratio if config.attention else None,
-        )  # fmt: skip
-
-    def _objective(self, labels: int) -> Objective:
-        from xmtc.models.rank_ae.network import Objective
-
-        config = self.config
-        return Objective(
-            loss=config.loss, x_loss=config.x_loss, output=config.output, margin=config.margin,
-            normalise=config.normalise,
-            balance=config.balance, x_decode=config.x_decode, standardise=config.standardise, denoise=config.denoise,
-            feature_dropout=config.feature_dropout,
-            feature_noise=config.feature_noise, dropout=config.dropout,
-            candidates=config.candidates if labels > MANY_LABELS else None,
-        )  # fmt: skip
+        return AutoEncoder(table, labels, self.config, sparse=labels > MANY_LABELS)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        from xmtc.models.rank_ae.network import TOGETHER, best_labels
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.models.rank_ae.network import PREDICT_BATCH, best_labels
+        from xmtc.nn.parallel import torch_threads
 
         features = self.vectors_.transform(corpus)
-        with cores_at_work(-(-len(corpus) // TOGETHER)) as cores:
+        with torch_threads(-(-len(corpus) // PREDICT_BATCH)) as cores:
             ids, scores = best_labels(self.network_, features, k, cores)
         return Predictions.sorted(ids, self._shown(scores), self._fitted(), self.score_kind)
 
@@ -279,7 +264,7 @@ class RankAe(Model):
             self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
         labels, shape = len(self._fitted()), (self.vectors_.width, self.config.channels)
 
-        self.network_ = read_network(folder, WEIGHTS, lambda _: self._network(torch.empty(shape), labels, 0))
+        self.network_ = read_network(folder, WEIGHTS, lambda _: self._network(torch.empty(shape), labels))
 
 
 def _left_out(query: Csr, entries: NDArray[np.int64]) -> Csr:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -18,13 +17,16 @@ from xmtc.models.rank_ae.dual_attention import Bags, DualAttention
 from xmtc.models.rank_ae.loss import ranking_loss
 from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import Examples
-from xmtc.nn.dropout import dropped
-from xmtc.nn.layers import as_tensor
-from xmtc.nn.level import MOST_SCORES
-from xmtc.nn.metrics import JUDGED_AT, ndcg
+from xmtc.nn.dropout import dropout
+from xmtc.nn.layers import as_tensor, finite
+from xmtc.nn.learner import Learner
+from xmtc.nn.level import MAX_SCORES
 from xmtc.nn.parallel import Cores
 
-TOGETHER = 256  # documents scored at a time, fewer where each has very many scores
+if TYPE_CHECKING:
+    from xmtc.models.rank_ae.model import RankAeConfig
+
+PREDICT_BATCH = 256  # documents scored at a time, fewer where each has very many scores
 SMALLEST_VARIANCE = 1e-5
 
 Loss = Literal["ranking", "bce"]
@@ -36,16 +38,16 @@ class AutoEncoder(nn.Module):
     The tables with a row for each label have, if `sparse`, gradients for the labels that occur only.
 
     >>> from scipy.sparse import csr_array
-    >>> network = AutoEncoder.made(torch.ones(3, 8), labels=5, latent=4, hidden=6, ratio=4, sparse=False, seed=0)
+    >>> from xmtc.models.rank_ae.model import RankAeConfig
+    >>> network = AutoEncoder(torch.ones(3, 8), 5, RankAeConfig(latent=4, hidden=6), sparse=False)
     >>> network(Bags.of(csr_array(np.eye(2, 3, dtype=np.float32)), slice(None))).shape
     torch.Size([2, 5])
     """
 
-    def __init__(
-        self, table: Tensor, labels: int, latent: int, hidden: int, ratio: int | None, sparse: bool
-    ) -> None:  # fmt: skip
+    def __init__(self, table: Tensor, labels: int, config: RankAeConfig, sparse: bool) -> None:
         super().__init__()
-        self.attention = DualAttention(table, ratio)  # F
+        latent, hidden = config.latent, config.hidden
+        self.attention = DualAttention(table, config.ratio if config.attention else None)  # F
         self.to_latent = nn.Linear(table.shape[1], latent)
         self.encoder = nn.Embedding(labels, hidden, sparse=sparse)  # E
         self.encoder_bias = nn.Parameter(torch.zeros(hidden))
@@ -58,17 +60,8 @@ class AutoEncoder(nn.Module):
         nn.init.uniform_(self.scores.weight, -bound, bound)
         nn.init.zeros_(self.biases.weight)
 
-    @classmethod
-    def made(
-        cls, table: Tensor, labels: int, *, latent: int, hidden: int, ratio: int | None, sparse: bool, seed: int
-    ) -> AutoEncoder:
-        """A new network that begins with these vectors of features; the same for the same seed."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return cls(table, labels, latent, hidden, ratio, sparse)
-
-    def expect(self, shares: NDArray[np.floating[Any]]) -> None:
-        """Start with scores that fit if each label is right for this share of documents.
+    def init_output_bias(self, shares: NDArray[np.floating[Any]]) -> None:
+        """Start with scores that fit if each label is relevant for this share of documents.
 
         Small steps would take a thousand of them to learn how rare labels are.
         """
@@ -80,13 +73,13 @@ class AutoEncoder(nn.Module):
         return self.decode(self.place(bags))
 
     def place(
-        self, bags: Bags, dropout: float = 0.0, noise: float = 0.0, draws: np.random.Generator | None = None
+        self, bags: Bags, rate: float = 0.0, noise: float = 0.0, rng: np.random.Generator | None = None
     ) -> Tensor:
         """F: (documents, latent)."""
         documents = self.attention(bags)
-        if noise and draws is not None:
-            documents = documents + self.attention.noise(len(documents), noise, draws)
-        latent: Tensor = self.to_latent(dropped(documents, dropout, draws))
+        if noise and rng is not None:
+            documents = documents + self.attention.noise(len(documents), noise, rng)
+        latent: Tensor = self.to_latent(dropout(documents, rate, rng))
         return latent
 
     def encode(self, labels: Tensor, offsets: Tensor) -> Tensor:
@@ -104,82 +97,66 @@ class AutoEncoder(nn.Module):
         return functional.linear(hidden, self.scores(candidates), self.biases(candidates)[:, 0])
 
 
-@dataclass(frozen=True)
-class Objective:
-    """What is learned: Lh + balance * Lae(D(E(y))) + x_decode * Lae(D(F(x))); see `xmtc.models.rank_ae.model`."""
+class AutoEncoderLearner(Learner[AutoEncoder]):
+    """Learns Lh + balance * Lae(D(E(y))) + x_decode * Lae(D(F(x))); see `xmtc.models.rank_ae.model`."""
 
-    loss: Loss  # between labels and D(E(y))
-    x_loss: Loss  # between labels and D(F(x))
-    output: Literal["raw", "sigmoid"]
-    margin: float
-    normalise: bool
-    balance: float
-    x_decode: float
-    standardise: bool
-    denoise: float
-    feature_dropout: float
-    feature_noise: float
-    dropout: float
-    candidates: int | None  # labels drawn as wrong ones beside the right ones of a batch; None: all labels
+    def __init__(self, network: AutoEncoder, train: Examples, valid: Examples, config: RankAeConfig) -> None:
+        self.network, self.train, self.valid, self.config = network, train, valid, config
+        # Nothing is padded, so all documents count as equally long, and batches are drawn at random.
+        documents = train.features.shape[0]
+        self.lengths = np.full(documents, 1 + train.features.nnz // documents)
+        self.valid_targets = valid.targets
+
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
+        """The mean over the documents."""
+        config = self.config
+        relevant = take_rows(self.train.targets, documents)
+        rows = np.repeat(np.arange(len(documents)), np.diff(relevant.indptr))
+        bags = Bags.of(self.train.features, documents).some(config.feature_dropout, rng)
+        points = self.network.place(bags, config.dropout, config.feature_noise, rng)
+        # The encoder sees some of the relevant labels only, and the decoder is to find all: else it learns to copy.
+        seen = rng.random(len(rows)) >= config.denoise
+        offsets = np.searchsorted(rows[seen], np.arange(len(documents)))
+        labels = as_tensor(relevant.indices[seen].astype(np.int64))
+        codes = self.network.encode(labels, as_tensor(offsets))
+        if config.standardise:
+            codes = standardised(codes)
+        candidates, columns = self.candidates(relevant, rng)
+        places = as_tensor(rows), as_tensor(columns)
+
+        def reconstruction(loss: Loss, latent: Tensor) -> Tensor:
+            return self.reconstruction(loss, self.network.decode(latent, candidates), *places)
+
+        loss = functional.mse_loss(points, codes) + config.balance * reconstruction(config.loss, codes)
+        return loss + config.x_decode * reconstruction(config.x_loss, points) if config.x_decode else loss
 
     def reconstruction(self, loss: Loss, scores: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """Lae, the mean over documents; one without right (or wrong) labels has none, whatever the loss."""
+        """Lae, the mean over documents; one whose labels are all relevant, or none, has a loss of 0."""
+        config = self.config
         if loss == "ranking":
-            shown = torch.sigmoid(scores) if self.output == "sigmoid" else scores
-            return ranking_loss(shown, rows, columns, self.margin, self.normalise).mean()
+            shown = torch.sigmoid(scores) if config.output == "sigmoid" else scores
+            return ranking_loss(shown, rows, columns, config.margin, config.normalise).mean()
         wanted = torch.zeros_like(scores)
         wanted[rows, columns] = 1
         found = wanted.sum(1)
         counted = (found > 0) & (found < scores.shape[1])
         each = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none").sum(1) * counted
-        return each.mean() / found.mean().clamp(min=1) if self.normalise else each.mean()
+        return each.mean() / found.mean().clamp(min=1) if config.normalise else each.mean()
 
+    def candidates(self, relevant: Csr, rng: np.random.Generator) -> tuple[Tensor | None, Ints]:
+        """(labels that are scored, None for all; where among them each relevant label is).
 
-class AutoEncoderLearner:
-    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`."""
+        With very many labels, whose tables are sparse, those are the relevant ones of a batch and some at random.
+        """
+        if not self.network.scores.sparse:
+            return None, relevant.indices.astype(np.int64)
+        drawn = rng.integers(0, relevant.shape[1], self.config.negative_samples)
+        chosen = np.unique(np.concatenate([relevant.indices.astype(np.int64), drawn]))
+        return as_tensor(chosen), np.searchsorted(chosen, relevant.indices)
 
-    def __init__(self, network: AutoEncoder, train: Examples, valid: Examples, objective: Objective) -> None:
-        self.network, self.train, self.valid, self.objective = network, train, valid, objective
-        # Nothing is padded, so all documents count as equally long, and batches are drawn at random.
-        documents = train.features.shape[0]
-        self.lengths: Ints = np.full(documents, 1 + train.features.nnz // documents)
-
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
-        """The mean over the documents."""
-        wanted = self.objective
-        right = take_rows(self.train.targets, documents)
-        rows = np.repeat(np.arange(len(documents)), np.diff(right.indptr))
-        bags = Bags.of(self.train.features, documents).some(wanted.feature_dropout, draws)
-        points = self.network.place(bags, wanted.dropout, wanted.feature_noise, draws)
-        # The encoder sees some of the right labels only, and the decoder is to find all: else it learns to copy.
-        seen = draws.random(len(rows)) >= wanted.denoise
-        offsets = np.searchsorted(rows[seen], np.arange(len(documents)))
-        labels = as_tensor(right.indices[seen].astype(np.int64))
-        codes = self.network.encode(labels, as_tensor(offsets))
-        if wanted.standardise:
-            codes = standardised(codes)
-        candidates, columns = self.candidates(right, draws)
-        places = as_tensor(rows), as_tensor(columns)
-
-        def reconstruction(loss: Loss, latent: Tensor) -> Tensor:
-            return wanted.reconstruction(loss, self.network.decode(latent, candidates), *places)
-
-        loss = functional.mse_loss(points, codes) + wanted.balance * reconstruction(wanted.loss, codes)
-        return loss + wanted.x_decode * reconstruction(wanted.x_loss, points) if wanted.x_decode else loss
-
-    def candidates(self, right: Csr, draws: np.random.Generator) -> tuple[Tensor | None, Ints]:
-        """(labels that are scored, None for all; where among them each right label is)."""
-        if self.objective.candidates is None:
-            return None, right.indices.astype(np.int64)
-        drawn = draws.integers(0, right.shape[1], self.objective.candidates)
-        chosen = np.unique(np.concatenate([right.indices.astype(np.int64), drawn]))
-        return as_tensor(chosen), np.searchsorted(chosen, right.indices)
-
-    def quality(self, cores: Cores) -> float | None:
-        """nDCG@5 of the labels found for the validation documents."""
-        if not self.valid.targets.nnz:
-            return None
-        return ndcg(best_labels(self.network, self.valid.features, JUDGED_AT, cores)[0], self.valid.targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        return best_labels(self.network, self.valid.features, k, cores)[0]
 
 
 def standardised(codes: Tensor) -> Tensor:
@@ -201,14 +178,13 @@ def best_labels(
     labels = network.scores.num_embeddings
     k = min(k, labels)
     ids, scores = np.zeros((features.shape[0], k), np.int32), np.zeros((features.shape[0], k), np.float32)
-    size = max(1, min(TOGETHER, MOST_SCORES // labels))
+    size = max(1, min(PREDICT_BATCH, MAX_SCORES // labels))
     starts = range(0, features.shape[0], size)
 
     def work(start: int) -> tuple[Tensor, Tensor]:
         with torch.inference_mode():
             found = network(Bags.of(features, slice(start, start + size)))
-            # A model file may hold any numbers; they must still give an order.
-            return torch.nan_to_num_(found, nan=-1e30, posinf=1e30, neginf=-1e30).topk(k)
+            return finite(found, 1e30).topk(k)
 
     for start, (values, which) in zip(starts, cores.map(work, starts), strict=True):
         ids[start : start + size], scores[start : start + size] = which.numpy(), values.numpy()

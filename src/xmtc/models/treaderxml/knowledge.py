@@ -14,6 +14,7 @@ from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr, LabelSet
 from xmtc.corpus.sparse import unit_rows
 from xmtc.corpus.strings import Strings
+from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.models.treaderxml.teacher import Teacher, knowledge, label_texts
 from xmtc.nn.settings import EncoderSettings
 from xmtc.search.neighbours import DocumentSearch, Neighbours
@@ -29,7 +30,7 @@ NAMED = 50  # labels that a text is compared with by name
 
 
 @dataclass(frozen=True)
-class Pupils:
+class TReaderInputs:
     """Documents as a reader takes them. Labels are those that training documents have, by their place among these."""
 
     tokens: TokenStore
@@ -41,12 +42,12 @@ class Pupils:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def take(self, documents: NDArray[np.int64]) -> Pupils:
+    def take(self, documents: NDArray[np.int64]) -> TReaderInputs:
         """Some of the documents."""
         sparse = (self.knowledge, self.votes, self.names)
         known, votes, names = (None if part is None else take_rows(part, documents) for part in sparse)
         encoded = None if self.encoded is None else self.encoded[documents]
-        return Pupils(self.tokens.take(documents), known, votes, encoded, names)
+        return TReaderInputs(self.tokens.take(documents), known, votes, encoded, names)
 
     def right_without_votes(self, targets: Csr) -> float:
         """Of the labels that nobody voted for, the share that are right, the documents' labels being `targets`."""
@@ -57,27 +58,26 @@ class Pupils:
 
 
 @dataclass(frozen=True)
-class TeachingSettings:
+class KnowledgeSettings:
     """How many neighbours teach and how many vote (0: none), and how."""
 
     neighbours: int
     voters: int
     power: float
     weighted: bool
-    strict: bool
 
 
 @dataclass(eq=False)
-class Teaching:
+class NeighbourKnowledge:
     """Training documents with their labels, found as neighbours; and the teacher, if there is one."""
 
-    settings: TeachingSettings
-    seen: NDArray[np.int64]  #: the labels that training documents have
+    settings: KnowledgeSettings
+    seen: SeenLabels
     targets: Csr  #: training documents x all labels
     search: DocumentSearch | None  #: None if nothing is asked of neighbours
     teacher: Teacher | None = None
     ids: Strings | None = None  #: what the training documents are called
-    encoder: EncoderVectors | None = None  #: what makes `Pupils.encoded`, if the network reads these
+    encoder: EncoderVectors | None = None  #: what makes `TReaderInputs.encoded`, if the network reads these
     names: SparseIndex | None = None  #: the labels' names and descriptions, if texts are compared with these
 
     @property
@@ -89,12 +89,12 @@ class Teaching:
     def _carried(self) -> Csr:
         """What each training document tells those that it is a neighbour of."""
         assert self.teacher is not None
-        return self.teacher.carried(self.targets, self.settings.strict)
+        return self.teacher.carried(self.targets)
 
     @cached_property
     def seen_targets(self) -> Csr:
         """The labels of the training documents, without those that none has."""
-        some: Csr = self.targets[:, self.seen]
+        some = self.seen.columns(self.targets)
         some.sort_indices()
         return some
 
@@ -125,7 +125,7 @@ class Teaching:
         """From now on texts are compared with the labels' names and descriptions too, as they are with each other."""
         assert self.search is not None
         texts = list(label_texts(labels))
-        named = self.search.vectors.transform(Corpus.of([texts[at] for at in self.seen.tolist()]))
+        named = self.search.vectors.transform(Corpus.of([texts[at] for at in self.seen.ids.tolist()]))
         assert not isinstance(named, np.ndarray)
         self.names = SparseIndex.of(unit_rows(named))
 
@@ -135,9 +135,9 @@ class Teaching:
         ids, near = self.names.nearest(self.search.vectors.transform(corpus), NAMED)  # type: ignore[arg-type]
         return Neighbours(ids, near).matrix(near, len(self.names))
 
-    def pupils(
+    def inputs(
         self, corpus: Corpus, tokens: TokenStore, near: Neighbours | None, encoded: NDArray[np.float32] | None = None
-    ) -> Pupils:
+    ) -> TReaderInputs:
         """Documents with what their neighbours bring them, and what an encoder made of them."""
         settings, known, votes = self.settings, None, None
         if near is not None and self.teacher is not None:
@@ -146,18 +146,18 @@ class Teaching:
             known = knowledge(nearest.matrix(weights, self.targets.shape[0]), self._carried, settings.weighted)
         if near is not None and settings.voters:
             votes = near.top(settings.voters).shares(settings.power, self.seen_targets)
-        return Pupils(tokens, known, votes, encoded, self._like_names(corpus))
+        return TReaderInputs(tokens, known, votes, encoded, self._like_names(corpus))
 
-    def with_fair_votes(self, pupils: Pupils, near: Neighbours | None, seed: int) -> Pupils:
+    def with_fair_votes(self, inputs: TReaderInputs, near: Neighbours | None, seed: int) -> TReaderInputs:
         """All training documents with votes that a network can learn from.
 
-        A training document is no neighbour of its own, so a right label has one document fewer to vote for it than a
-        wrong one has. Of a label with a single document every vote would be wrong, and a network would learn never to
-        believe it, though a new text may well have it. So where a label is wrong, one of its documents, drawn by
+        A training document is no neighbour of its own, so a relevant label has one document fewer to vote for it than a
+        irrelevant one has. Of a label with a single document every vote would be wrong, and a network would learn never
+        to believe it, though a new text may well have it. So where a label is wrong, one of its documents, drawn by
         chance, does not vote for it.
         """
-        if pupils.votes is None or near is None:
-            return pupils
+        if inputs.votes is None or near is None:
+            return inputs
         targets = self.seen_targets
         columns = targets.tocsc()
         counts = np.diff(columns.indptr)
@@ -167,10 +167,10 @@ class Teaching:
         fewer.eliminate_zeros()
         voters = near.top(self.settings.voters)
         of_wrong = voters.shares(self.settings.power, fewer)
-        votes = (pupils.votes * targets + of_wrong - of_wrong * targets).tocsr()
+        votes = (inputs.votes * targets + of_wrong - of_wrong * targets).tocsr()
         votes.eliminate_zeros()
         votes.sort_indices()
-        return replace(pupils, votes=votes)
+        return replace(inputs, votes=votes)
 
     def said_by_neighbours(self, near: Neighbours | None, label: int, labels: LabelSet, words: list[str]) -> list[str]:
         """Sentences about the neighbours that brought a label to one document, and about what came with it."""

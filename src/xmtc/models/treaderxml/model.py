@@ -10,17 +10,15 @@ self-attention, a residual and plain self-attention; the two are put behind each
 that the words of the text see the teacher's. Mean and maximum over all places, a bottleneck, a score for each label.
 
 Where it differs: the paper looks for neighbours among "training and validation set", so that a training document finds
-itself, and with itself the right answer. Here only training documents are neighbours, never the text itself nor a copy
-of it, and so for training, validation and test alike (see `xmtc.search.neighbours`). The mask is causal, the loss is
-taken on logits, labels without parents are kept (`strict_alg1` leaves them out), the pooling is ours (the paper has
-none; `pooling="flatten"` is its formula to the letter). Where the labels have no hierarchy, clusters of labels are
-parents; where they have no names, the strongest words of their documents describe them. Departures that are off unless
-asked for: the log-odds of the neighbours' votes are added to the scores (`votes`), and so is the likeness of the text
-to labels' names (`names`), the bottleneck also sees the bag of
-word vectors (`shortcut`) and the vector of a pretrained encoder (`encoded`), some knowledge is left out in training
-(`knowledge_dropout`), near duplicates are no neighbours (`search.max_similarity`), other vectors find the neighbours
-(`search.vectors`), and with many labels only candidates are scored: those of the neighbours, those of the best
-clusters, or both (`candidates`).
+itself, and with itself the correct answer. Here only training documents are neighbours, never the text itself nor a copy
+of it, for training, validation and test alike (see `xmtc.search.neighbours`). The mask is causal, the loss is taken on
+logits, labels without parents are kept (the paper's Algorithm 1 drops them, its prose does not), mean and max pooling
+take the place that the paper leaves open. Without a hierarchy, clusters of labels are parents; without names, the
+strongest words of their documents describe labels. Our additions are off by default: the log-odds of the neighbours'
+votes are added to the scores (`votes`), and so is the similarity of the text to labels' names (`names`); the bottleneck
+also sees the vector of a pretrained encoder (`encoded`); knowledge is dropped in training (`knowledge_dropout`); near
+duplicates are no neighbours (`search.max_similarity`); other vectors find the neighbours (`search.vectors`); with many
+labels only candidates are scored: those of the neighbours, those of the best clusters, or both (`candidates`).
 
 Cost: training a document takes about 3 x tokens x dimensions x (24 x dimensions + 3 x tokens) for the reading and 3 x
 bottleneck x labels (or candidates) for the scores; memory grows with words x dimensions and labels x bottleneck, five
@@ -44,6 +42,7 @@ from xmtc.corpus.sparse import make_csr, unit_rows, with_columns
 from xmtc.corpus.strings import Strings
 from xmtc.errors import ConfigError
 from xmtc.labelspace.label_features import label_vectors
+from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.labelspace.tree import build_tree
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation
@@ -61,9 +60,11 @@ from xmtc.text.token_store import TokenStore
 from xmtc.text.word_tokenizer import WordTokenizer
 
 if TYPE_CHECKING:
-    from xmtc.models.treaderxml.knowledge import Pupils, Teaching, TeachingSettings
-    from xmtc.models.treaderxml.network import ReaderNetwork
-    from xmtc.models.treaderxml.scoring import Reader
+    from torch import Tensor
+
+    from xmtc.models.treaderxml.knowledge import KnowledgeSettings, NeighbourKnowledge, TReaderInputs
+    from xmtc.models.treaderxml.network import TReaderNetwork
+    from xmtc.models.treaderxml.scoring import TReaderScorer
     from xmtc.nn.serialization import Arrays
 
 WEIGHTS = "network"
@@ -75,12 +76,12 @@ class TReaderTraining(TrainingSettings):
     """How the network is trained; the learning rate falls when nothing is gained any more."""
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 30
-    batch: PositiveInt = 64
+    batch_size: PositiveInt = 64
     learning_rate: PositiveFloat = 1e-3
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
+    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
     evaluate_every: PositiveInt = 100
     patience: PositiveInt = 5
-    decay: Annotated[float, Field(gt=0, lt=1)] | None = 0.3
+    lr_decay: Annotated[float, Field(gt=0, lt=1)] | None = 0.3
     valid_documents: Annotated[int, Field(ge=0)] = 1000
 
 
@@ -91,22 +92,20 @@ class TReaderXmlConfig(ModelConfig):
     `weighting` all count alike or those of nearer documents more. `branches` and `reading` are the paper's ablation
     (Table 3), `branches="teacher"` reads the teacher knowledge alone. With `votes` the `voters` nearest documents vote,
     with similarity ** `vote_power`, and with `names` labels gain whose names are like the text. Candidates come from
-    these and from the `beam` best clusters of at most `cluster_size` labels. `words` are for texts and descriptions,
-    and for the search unless it has other vectors; `encoder` is for `search.vectors` encoder and for `encoded`.
+    these and from the `beam_width` best clusters of at most `cluster_size` labels. `words` are for texts and
+    descriptions, and for the search unless it has other vectors; `encoder` is for `search.vectors` encoder and for
+    `encoded`.
     """
 
     neighbours: PositiveInt = 5
     description_words: PositiveInt = 8
     weighting: Literal["equal", "similarity"] = "equal"
-    strict_alg1: bool = False
     knowledge_dropout: float = Field(0.0, ge=0, lt=1)
     branches: Literal["both", "text", "teacher"] = "both"
     reading: Literal["none", "mmhsa+r", "mhsa+r", "mhsa+r+mmhsa", "mmhsa+mhsa", "mmhsa+r+mhsa"] = "mmhsa+r+mhsa"
     heads: PositiveInt = 4
-    pooling: Literal["mean_max", "flatten"] = "mean_max"
     bottleneck: PositiveInt = 512
     dropout: float = Field(0.5, ge=0, lt=1)
-    shortcut: bool = False
     encoded: bool = False
     votes: bool = False
     names: bool = False
@@ -114,7 +113,7 @@ class TReaderXmlConfig(ModelConfig):
     vote_power: PositiveFloat = Field(2.0, allow_inf_nan=False)
     candidates: Literal["auto", "all", "neighbours", "tree", "both"] = "auto"
     cluster_size: PositiveInt = 32
-    beam: PositiveInt = 10
+    beam_width: PositiveInt = 10
     search: SearchSettings = SearchSettings()
     words: WordSettings = WordSettings()
     training: TReaderTraining = TReaderTraining()
@@ -136,7 +135,7 @@ class TReaderXml(Model):
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
     >>> small = dict(heads=2, bottleneck=16, words=dict(vectors="random", dimensions=32))
-    >>> quick = dict(epochs=10, batch=4, learning_rate=0.01)
+    >>> quick = dict(epochs=10, batch_size=4, learning_rate=0.01)
     >>> TReaderXml(**small, training=quick).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
     'fruit'
     """
@@ -153,9 +152,9 @@ class TReaderXml(Model):
     config: TReaderXmlConfig
 
     tokenizer_: WordTokenizer
-    seen_: NDArray[np.int64]  # labels that documents had; the network knows only these, by their place here
-    teaching_: Teaching
-    reader_: Reader
+    seen_: SeenLabels
+    knowledge_: NeighbourKnowledge
+    scorer_: TReaderScorer
 
     @property
     def _scores(self) -> str:
@@ -165,18 +164,17 @@ class TReaderXml(Model):
         return "all" if len(self.seen_) <= MANY_LABELS else "both"
 
     @property
-    def _teaching(self) -> TeachingSettings:
+    def _knowledge_settings(self) -> KnowledgeSettings:
         """How many neighbours are needed for what."""
-        from xmtc.models.treaderxml.knowledge import TeachingSettings
+        from xmtc.models.treaderxml.knowledge import KnowledgeSettings
 
         config = self.config
         votes = config.votes or self._scores in ("neighbours", "both")
-        return TeachingSettings(
+        return KnowledgeSettings(
             neighbours=config.neighbours if config.branches != "text" else 0,
             voters=config.voters if votes else 0,
             power=config.vote_power,
             weighted=config.weighting == "similarity",
-            strict=config.strict_alg1,
         )
 
     def memory_needed(self, corpus: Corpus) -> int:
@@ -195,44 +193,48 @@ class TReaderXml(Model):
         known = 16 * len(corpus) * each * (2 * config.neighbours + config.voters)
         tokens = min(config.words.max_tokens, corpus.texts.nbytes // (6 * len(corpus)) + 50)
         scored = labels if labels <= MANY_LABELS or config.candidates == "all" else MANY_LABELS
-        batch = config.training.batch * (tokens * (30 * config.words.dimensions + config.heads * tokens) + 6 * scored)
+        batch = config.training.batch_size * (
+            tokens * (30 * config.words.dimensions + config.heads * tokens) + 6 * scored
+        )
         return 24 * weights + 3 * corpus.texts.nbytes + search + known + 4 * batch + (100 << 20)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.models.treaderxml.knowledge import Teaching
-        from xmtc.models.treaderxml.scoring import ReaderLearner
-        from xmtc.nn.datasets import Documents, validation_rows
+        import torch
+
+        from xmtc.models.treaderxml.knowledge import NeighbourKnowledge
+        from xmtc.models.treaderxml.scoring import TReaderLearner
+        from xmtc.nn.datasets import validation_rows
+        from xmtc.nn.layers import seeded
         from xmtc.nn.trainer import train
-        from xmtc.nn.warm_up import warmed_up
 
         config, seed = self.config, derived_seed(self.config.seed, 0)
-        self.seen_ = np.flatnonzero(corpus.label_counts)
-        self.teaching_ = Teaching(self._teaching, self.seen_, corpus.targets, None, ids=corpus.ids)
+        self.seen_ = SeenLabels.of(corpus.label_counts)
+        self.knowledge_ = NeighbourKnowledge(self._knowledge_settings, self.seen_, corpus.targets, None, ids=corpus.ids)
         tokens, table = self._words(corpus)
-        encoded = self.teaching_.encode(corpus, config.encoder if config.encoded else None, checkpoints)
+        encoded = self.knowledge_.encode(corpus, config.encoder if config.encoded else None, checkpoints)
         near = self._find_neighbours(corpus, tokens, table, encoded, checkpoints)
-        clusters = self._teach(corpus, tokens)
-        everyone, targets = self.teaching_.pupils(corpus, tokens, near, encoded), self.teaching_.seen_targets
+        clusters = self._build_teacher(corpus, tokens)
+        everyone, targets = self.knowledge_.inputs(corpus, tokens, near, encoded), self.knowledge_.seen_targets
         rows, held_out = validation_rows(len(corpus), valid, config.training.valid_documents, config.seed)
         if valid is None:
-            checked, right = everyone.take(held_out), take_rows(targets, held_out)
+            valid_set, relevant = everyone.take(held_out), take_rows(targets, held_out)
         else:
             others = valid[held_out]
-            checked, right = self._pupils(others), with_columns(others.targets, len(corpus.labels))[:, self.seen_]
-        learned = self.teaching_.with_fair_votes(everyone, near, derived_seed(config.seed, 2)).take(rows)
+            valid_set, relevant = (
+                self._inputs(others),
+                self.seen_.columns(with_columns(others.targets, len(corpus.labels))),
+            )
+        train_set = self.knowledge_.with_fair_votes(everyone, near, derived_seed(config.seed, 2)).take(rows)
         learned_targets = take_rows(targets, rows)
-        if config.words.warm_up:
-            # Of very many labels their clusters will do: all of them at once would take too much memory.
-            above = [
-                each if clusters is None else (each @ clusters.T).sign().tocsr() for each in (learned_targets, right)
-            ]
-            read, judged = (Documents(some.tokens, each) for some, each in zip((learned, checked), above, strict=True))
-            table = warmed_up(table, read, judged, config.words.warm_up, seed)
-        network = self._network(table, 0 if clusters is None else clusters.shape[0], seed)
-        shares = (corpus.label_counts[self.seen_] + 1) / (len(corpus) + 2)
-        network.expect(shares, learned.right_without_votes(learned_targets))
-        self.reader_ = self._reader(network, corpus.label_counts, clusters)
-        learner = ReaderLearner(self.reader_, learned, learned_targets, checked, right, config.knowledge_dropout)
+        with seeded(seed):
+            # A copy: the search for neighbours keeps the vectors as they are, the network trains them.
+            network = self._network(torch.tensor(table), 0 if clusters is None else clusters.shape[0])
+        shares = (corpus.label_counts[self.seen_.ids] + 1) / (len(corpus) + 2)
+        network.init_output_bias(shares, train_set.right_without_votes(learned_targets))
+        self.scorer_ = self._scorer(network, corpus.label_counts, clusters)
+        learner = TReaderLearner(
+            self.scorer_, train_set, learned_targets, valid_set, relevant, config.knowledge_dropout
+        )
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
 
     def _words(self, corpus: Corpus) -> tuple[TokenStore, Floats]:
@@ -256,19 +258,19 @@ class TReaderXml(Model):
         """The neighbours of the training documents, each without itself; found once and kept with the checkpoints."""
         from xmtc.models.neighbour_vectors import fit_vectors
 
-        config, teaching = self.config, self.teaching_
-        if not teaching.wanted:
+        config, knowledge = self.config, self.knowledge_
+        if not knowledge.wanted:
             return None
         vectors, matrix = fit_vectors(
             config.search.vectors, corpus, config.tfidf, config.words, config.encoder, config.seed,
-            (self.tokenizer_, tokens, table), (teaching.encoder, encoded),
+            (self.tokenizer_, tokens, table), (knowledge.encoder, encoded),
         )  # fmt: skip
-        teaching.search = DocumentSearch.of(config.search, vectors, matrix, corpus.texts, config.seed)
+        knowledge.search = DocumentSearch.of(config.search, vectors, matrix, corpus.texts, config.seed)
         if config.names:
-            teaching.compare_names(corpus.labels)
+            knowledge.compare_names(corpus.labels)
         kept = checkpoints.get("neighbours")
         if kept is None:
-            near = teaching.search.nearest_of_training(matrix, teaching.wanted)
+            near = knowledge.search.nearest_of_training(matrix, knowledge.wanted)
             checkpoints.put("neighbours", {"ids": near.ids, "similarities": near.similarities})
         else:
             near = Neighbours(kept["ids"], kept["similarities"])
@@ -277,7 +279,7 @@ class TReaderXml(Model):
             _say(f"{lonely:,} of {len(corpus):,} documents have no neighbour: they read that nothing is known")
         return near
 
-    def _teach(self, corpus: Corpus, tokens: TokenStore) -> Csr | None:
+    def _build_teacher(self, corpus: Corpus, tokens: TokenStore) -> Csr | None:
         """Make the teacher, if the network reads one; returns clusters, (clusters, seen labels), if they are scored."""
         config, labels, words = self.config, corpus.labels, len(self.tokenizer_)
 
@@ -292,58 +294,52 @@ class TReaderXml(Model):
         clusters = of_all = None
         has_tree, has_teacher = self._scores in ("tree", "both"), config.branches != "text"
         if has_tree or (has_teacher and (labels.parents is None or not labels.parents.nnz)):
-            some, seed = take_rows(vectors(), self.seen_), derived_seed(config.seed, 1)
+            some, seed = take_rows(vectors(), self.seen_.ids), derived_seed(config.seed, 1)
             clusters = build_tree(some, max_leaf=config.cluster_size, levels=1, seed=seed).levels[-1]
-            columns = self.seen_[clusters.indices]
+            columns = self.seen_.ids[clusters.indices]
             of_all = make_csr(clusters.data, columns, clusters.indptr, (clusters.shape[0], len(labels)))
         if has_teacher:
             teacher = Teacher.of(labels, self.tokenizer_, config.description_words, strongest, of_all)
-            self.teaching_.teacher = teacher
+            self.knowledge_.teacher = teacher
             for said in teacher.fallbacks:
                 _say(said)
         return clusters if has_tree else None
 
-    def _network(self, table: Floats, clusters: int, seed: int) -> ReaderNetwork:
-        from xmtc.models.treaderxml.network import ReaderNetwork
+    def _network(self, table: Tensor, clusters: int) -> TReaderNetwork:
+        from xmtc.models.treaderxml.network import TReaderNetwork
 
-        config = self.config
-        return ReaderNetwork.made(
-            table, len(self.seen_), word_dropout=config.words.dropout, frozen=config.words.frozen, seed=seed,
-            heads=config.heads, reading=config.reading, branches=config.branches, pooling=config.pooling,
-            places=(config.description_words, config.words.max_tokens), bottleneck=config.bottleneck,
-            dropout=config.dropout, sparse=self._scores != "all", clusters=clusters,
-            voters=config.voters if config.votes else 0, shortcut=config.shortcut,
-            encoded=0 if self.teaching_.encoder is None else self.teaching_.encoder.width, names=config.names,
-        )  # fmt: skip
+        encoded = 0 if self.knowledge_.encoder is None else self.knowledge_.encoder.width
+        sparse = self._scores != "all"
+        return TReaderNetwork(table, self.config, len(self.seen_), clusters, encoded, sparse)
 
-    def _reader(self, network: ReaderNetwork, counts: NDArray[np.int64], clusters: Csr | None) -> Reader:
-        from xmtc.models.treaderxml.scoring import Candidates, Reader
+    def _scorer(self, network: TReaderNetwork, counts: NDArray[np.int64], clusters: Csr | None) -> TReaderScorer:
+        from xmtc.models.treaderxml.scoring import Candidates, TReaderScorer
 
-        teacher, candidates = self.teaching_.teacher, None
+        teacher, candidates = self.knowledge_.teacher, None
         if self._scores != "all":
-            usual = np.sort(np.argsort(-counts[self.seen_], kind="stable")[:USUAL])
-            candidates = Candidates(self._scores in ("neighbours", "both"), clusters, self.config.beam, usual)
-        return Reader(network, np.zeros((0, 1), np.int32) if teacher is None else teacher.words, candidates)
+            usual = np.sort(np.argsort(-counts[self.seen_.ids], kind="stable")[:USUAL])
+            candidates = Candidates(self._scores in ("neighbours", "both"), clusters, self.config.beam_width, usual)
+        return TReaderScorer(network, np.zeros((0, 1), np.int32) if teacher is None else teacher.words, candidates)
 
-    def _pupils(self, corpus: Corpus) -> Pupils:
+    def _inputs(self, corpus: Corpus) -> TReaderInputs:
         """Further documents, as the network takes them."""
         assert corpus.texts is not None
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
-        encoder = self.teaching_.encoder
+        encoder = self.knowledge_.encoder
         encoded = None if encoder is None else encoder.transform(corpus)
-        return self.teaching_.pupils(corpus, tokens, self.teaching_.nearest(corpus, encoded), encoded)
+        return self.knowledge_.inputs(corpus, tokens, self.knowledge_.nearest(corpus, encoded), encoded)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        from xmtc.nn.level import TOGETHER
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.level import PREDICT_BATCH
+        from xmtc.nn.parallel import torch_threads
 
-        pupils = self._pupils(corpus)
-        with cores_at_work(-(-len(corpus) // TOGETHER)) as cores:
-            found, chances = self.reader_.best(pupils, k, cores)
-        ids = np.full((len(corpus), k), -1, np.int64)
+        inputs = self._inputs(corpus)
+        with torch_threads(-(-len(corpus) // PREDICT_BATCH)) as cores:
+            found, probabilities = self.scorer_.best(inputs, k, cores)
+        ids = np.full((len(corpus), k), -1, np.int32)
         scores = np.zeros((len(corpus), k), np.float32)
-        ids[:, : found.shape[1]] = np.where(found < 0, -1, self.seen_[found])
-        scores[:, : found.shape[1]] = chances
+        ids[:, : found.shape[1]] = self.seen_.labels(found)
+        scores[:, : found.shape[1]] = probabilities
         return Predictions.sorted(ids, scores, self._fitted(), self.score_kind)
 
     def _explain(self, text: str, label: int) -> Explanation:
@@ -351,67 +347,69 @@ class TReaderXml(Model):
         from xmtc.nn.batching import padded
 
         labels, config = self._fitted(), self.config
-        place = int(np.searchsorted(self.seen_, label))
-        if place == len(self.seen_) or self.seen_[place] != label:
+        place = self.seen_.place(label)
+        if place is None:
             return Explanation(labels.name(label), 0.0, (), ("no training document had this label",), text=text)
         query, document = Corpus.of([text]), np.zeros(1, np.int64)
         top = self._predict(query, len(labels))
         score = float(top.scores[0][top.ids[0] == label].sum())
-        pupils = self._pupils(query)
-        lesson = self.reader_.lesson(pupils, document)
-        encoded = self.reader_.encoded(pupils, document)
-        taught, looked = self.reader_.network.looks(*padded(pupils.tokens, document), lesson, place, encoded)
+        inputs = self._inputs(query)
+        teacher_batch = self.scorer_.teacher_batch(inputs, document)
+        encoded = self.scorer_.encoded(inputs, document)
+        taught, looked = self.scorer_.network.attention_weights(
+            *padded(inputs.tokens, document), teacher_batch, place, encoded
+        )
         shares = looked / (looked.sum() or 1)
         where = zip(self.tokenizer_.spans(text), shares.tolist(), strict=False)
         spans = [(start, end, share) for (start, end), share in where]
-        near, known = self.teaching_.nearest(query), self.tokenizer_.words
-        evidence = self.teaching_.said_by_neighbours(near, label, labels, known)
-        if lesson is not None:
+        near, known = self.knowledge_.nearest(query), self.tokenizer_.words
+        evidence = self.knowledge_.said_by_neighbours(near, label, labels, known)
+        if teacher_batch is not None:
             evidence.append(f"the teacher's words have {float(taught.sum()):.0%} of the attention")
-        if config.votes and pupils.votes is not None:
-            voted = float(pupils.votes.toarray()[0, place])
+        if config.votes and inputs.votes is not None:
+            voted = float(inputs.votes.toarray()[0, place])
             evidence.append(f"it has {voted:.0%} of the votes of {config.voters} neighbours")
-        if pupils.names is not None:
-            evidence.append(f"its name and the text are alike by {float(pupils.names.toarray()[0, place]):.2f}")
+        if inputs.names is not None:
+            evidence.append(f"its name and the text are alike by {float(inputs.names.toarray()[0, place]):.2f}")
         return Explanation.of_spans(labels.name(label), score, text, spans, evidence)
 
     def _save(self, folder: FolderWriter) -> None:
         from xmtc.nn.serialization import weights_of
 
         folder.text("tokenizer.json", self.tokenizer_.to_json())
-        self.teaching_.save(folder)
-        folder.arrays(WEIGHTS, weights_of(self.reader_.network))
-        if self.reader_.candidates is not None and self.reader_.candidates.clusters is not None:
-            folder.matrix("clusters", self.reader_.candidates.clusters)
+        self.knowledge_.save(folder)
+        folder.arrays(WEIGHTS, weights_of(self.scorer_.network))
+        if self.scorer_.candidates is not None and self.scorer_.candidates.clusters is not None:
+            folder.matrix("clusters", self.scorer_.candidates.clusters)
 
     def _load(self, folder: FolderReader) -> None:
+        import torch
+
         from xmtc.models.neighbour_vectors import load_vectors
-        from xmtc.models.treaderxml.knowledge import Teaching
-        from xmtc.nn.serialization import read_network
+        from xmtc.models.treaderxml.knowledge import NeighbourKnowledge
+        from xmtc.nn.serialization import read_network, word_table_shape
 
         labels, config, clusters = self._fitted(), self.config, None
         assert labels.counts is not None
         self.tokenizer_ = WordTokenizer.from_json(folder.text("tokenizer.json"))
-        self.seen_ = np.flatnonzero(labels.counts)
+        self.seen_ = SeenLabels.of(labels.counts)
         targets = folder.matrix("targets", (self.train_documents_, len(labels)))
-        self.teaching_ = Teaching(self._teaching, self.seen_, targets, None)
-        if self.teaching_.wanted:
+        self.knowledge_ = NeighbourKnowledge(self._knowledge_settings, self.seen_, targets, None)
+        if self.knowledge_.wanted:
             vectors = load_vectors(folder, config.search.vectors, config.tfidf, config.words, config.encoder)
-            self.teaching_.search = DocumentSearch.load(folder, config.search, vectors, self.train_documents_)
+            self.knowledge_.search = DocumentSearch.load(folder, config.search, vectors, self.train_documents_)
         if config.names:
-            self.teaching_.compare_names(labels)
+            self.knowledge_.compare_names(labels)
         encoder = config.encoder if config.encoded else None
-        self.teaching_.load(folder, config.description_words, len(self.tokenizer_), encoder)
+        self.knowledge_.load(folder, config.description_words, len(self.tokenizer_), encoder)
         if self._scores in ("tree", "both"):
             clusters = folder.matrix("clusters", (None, len(self.seen_)))
 
-        def made(arrays: Arrays) -> ReaderNetwork:
-            table = arrays["words.words.weight"]
-            if table.ndim != 2 or len(table) != len(self.tokenizer_):
-                raise ValueError(f"a table of the shape {table.shape} for {len(self.tokenizer_)} words")
-            return self._network(np.empty(table.shape, np.float32), 0 if clusters is None else clusters.shape[0], 0)
+        def empty(arrays: Arrays) -> TReaderNetwork:
+            table = torch.empty(word_table_shape(arrays, len(self.tokenizer_)))
+            return self._network(table, 0 if clusters is None else clusters.shape[0])
 
-        self.reader_ = self._reader(read_network(folder, WEIGHTS, made), labels.counts, clusters)
+        self.scorer_ = self._scorer(read_network(folder, WEIGHTS, empty), labels.counts, clusters)
 
 
 def _say(sentence: str) -> None:

@@ -6,7 +6,7 @@ Shapes: B documents, n words of a text, m words of the teacher's knowledge, d nu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from xmtc.nn.dropout import dropped
+from xmtc.nn.dropout import dropout
 from xmtc.nn.layers import WordEmbedding, padding_mask
 
-Branches = Literal["both", "text", "teacher"]
-Pooling = Literal["mean_max", "flatten"]
+if TYPE_CHECKING:
+    from xmtc.models.treaderxml.model import TReaderXmlConfig
+
 SMALLEST = 1e-12
 NAMES_COUNT = 10.0  # a logit's gain from a name that is the very text, before anything is learned
 ENCODED_LENGTH = 10.0  # of an encoder's vector, so that it counts beside what the words give
@@ -102,7 +103,7 @@ class Reading(nn.Module):
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TeacherBatch:
     """Teacher knowledge of a batch: the words of the labels that occur in it, and each document's weights for them."""
 
     words: Tensor  #: (labels, m) word ids, 0 after the last word
@@ -130,74 +131,55 @@ class LabelRows(nn.Module):
         return functional.linear(hidden, self.rows(labels), self.bias(labels)[:, 0])
 
 
-class ReaderNetwork(nn.Module):
-    """Scores of labels (logits) from the words of documents and what a teacher knows about their neighbours' labels."""
+class TReaderNetwork(nn.Module):
+    """Scores of labels (logits) from the words of documents and what a teacher knows about their neighbours' labels.
+
+    It begins with a table of word vectors. It also scores clusters of labels, if there are any, and its bottleneck also
+    sees vectors of `encoded` numbers that an encoder made of the texts. The tables of labels have `sparse` gradients
+    where only candidates are scored. With votes it begins as a vote of the neighbours: see `scores`.
+
+    >>> from xmtc.models.treaderxml.model import TReaderXmlConfig
+    >>> network = TReaderNetwork(torch.zeros(9, 8), TReaderXmlConfig(heads=2, bottleneck=4), labels=7)
+    >>> knowledge = TeacherBatch(torch.tensor([[3, 4], [5, 0]]), torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
+    >>> network(torch.tensor([[2, 8, 3], [4, 0, 0]]), torch.tensor([3, 1]), knowledge).shape
+    torch.Size([2, 7])
+    """
 
     unvoted: Tensor  # the share of labels without votes that are right, before anything is learned
 
     def __init__(
-        self, words: WordEmbedding, labels: int, *, heads: int, reading: str, branches: Branches, pooling: Pooling,
-        places: tuple[int, int], bottleneck: int, dropout: float, sparse: bool, clusters: int, voters: int,
-        shortcut: bool, encoded: int, names: bool,
-    ) -> None:  # fmt: skip
+        self,
+        table: Tensor,
+        config: TReaderXmlConfig,
+        labels: int,
+        clusters: int = 0,
+        encoded: int = 0,
+        sparse: bool = False,
+    ) -> None:
         super().__init__()
-        dimensions = words.words.embedding_dim
-        self.words, self.branches, self.pooling, self.places = words, branches, pooling, places
-        self.dropout, self.shortcut = dropout, shortcut
-        self.text = Reading(reading, dimensions, heads) if branches != "teacher" else None
-        self.teacher = Reading(reading, dimensions, heads) if branches != "text" else None
+        dimensions, branches, voters = table.shape[1], config.branches, config.voters if config.votes else 0
+        self.words = WordEmbedding(table, config.words.dropout, config.words.frozen)
+        self.dropout = config.dropout
+        self.text = Reading(config.reading, dimensions, config.heads) if branches != "teacher" else None
+        self.teacher = Reading(config.reading, dimensions, config.heads) if branches != "text" else None
         self.nothing = nn.Parameter(torch.zeros(dimensions)) if branches != "text" else None
-        self.interaction = SelfAttention(dimensions, heads, causal=True)
-        width = (places[0] + places[1]) * dimensions if pooling == "flatten" else 2 * dimensions
-        if shortcut:
-            width += (2 if branches == "both" else 1) * dimensions
-        self.bottleneck = nn.Linear(width + encoded, bottleneck)
-        self.output = LabelRows(labels, bottleneck, sparse)
-        self.clusters = nn.Linear(bottleneck, clusters) if clusters else None
-        self.trust = nn.Parameter(torch.ones(())) if voters else None
-        self.trust_in_names = nn.Parameter(torch.tensor(NAMES_COUNT)) if names else None
+        self.interaction = SelfAttention(dimensions, config.heads, causal=True)
+        self.bottleneck = nn.Linear(2 * dimensions + encoded, config.bottleneck)
+        self.output = LabelRows(labels, config.bottleneck, sparse)
+        self.clusters = nn.Linear(config.bottleneck, clusters) if clusters else None
+        self.vote_scale = nn.Parameter(torch.ones(())) if voters else None
+        self.name_scale = nn.Parameter(torch.tensor(NAMES_COUNT)) if config.names else None
         if voters:
             self.half_vote = 0.5 / voters
             self.register_buffer("unvoted", torch.tensor(self.half_vote))
-        if self.trust is not None:
             nn.init.zeros_(self.output.rows.weight)
 
-    @classmethod
-    def made(
-        cls, table: NDArray[np.float32], labels: int, *, word_dropout: float, frozen: bool, seed: int,
-        heads: int, reading: str, branches: Branches, pooling: Pooling, places: tuple[int, int], bottleneck: int,
-        dropout: float, sparse: bool = False, clusters: int = 0, voters: int = 0, shortcut: bool = False,
-        encoded: int = 0, names: bool = False,
-    ) -> ReaderNetwork:  # fmt: skip
-        """A new network that begins with these word vectors.
-
-        `places` are the most words of the teacher and of a text, for the pooling "flatten". With `clusters` it scores
-        so many clusters of labels too. With `voters` it begins as a vote of so many neighbours: see `forward`. With
-        `shortcut` the bottleneck also sees the word vectors themselves, as a bag, and vectors of `encoded` numbers that
-        an encoder has made of the texts. With `names` labels whose names are like the text have higher scores.
-
-        >>> network = ReaderNetwork.made(
-        ...     np.zeros((9, 8), np.float32), 7, word_dropout=0.2, frozen=False, seed=0, heads=2, bottleneck=4,
-        ...     reading="mmhsa+r+mhsa", branches="both", pooling="mean_max", places=(2, 5), dropout=0.5)
-        >>> lesson = Lesson(torch.tensor([[3, 4], [5, 0]]), torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
-        >>> network(torch.tensor([[2, 8, 3], [4, 0, 0]]), torch.tensor([3, 1]), lesson).shape
-        torch.Size([2, 7])
-        """
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return cls(
-                WordEmbedding(torch.tensor(table), word_dropout, frozen), labels, heads=heads, reading=reading,
-                branches=branches, pooling=pooling, places=places, bottleneck=bottleneck, dropout=dropout,
-                sparse=sparse, clusters=clusters, voters=voters, shortcut=shortcut, encoded=encoded,
-                names=names,
-            )  # fmt: skip
-
     def forward(
-        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, votes: Tensor | None = None,
-        labels: Tensor | None = None, draws: np.random.Generator | None = None, encoded: Tensor | None = None,
+        self, ids: Tensor, lengths: Tensor, teacher_batch: TeacherBatch | None, votes: Tensor | None = None,
+        labels: Tensor | None = None, rng: np.random.Generator | None = None, encoded: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """(B, n) word ids -> logits (B, labels), of all labels or those given; `votes` are for the same labels."""
-        return self.scores(self.hidden(ids, lengths, lesson, encoded, draws), votes, labels)
+        return self.scores(self.hidden(ids, lengths, teacher_batch, encoded, rng), votes, labels)
 
     def scores(
         self, hidden: Tensor, votes: Tensor | None, labels: Tensor | None = None, names: Tensor | None = None
@@ -209,10 +191,10 @@ class ReaderNetwork(nn.Module):
         `names`, 0 to 1, is added times another factor.
         """
         scores: Tensor = self.output(hidden, labels)
-        if self.trust is not None and votes is not None:
-            scores = scores + self.trust * self._odds(votes)
-        if self.trust_in_names is not None and names is not None:
-            scores = scores + self.trust_in_names * names
+        if self.vote_scale is not None and votes is not None:
+            scores = scores + self.vote_scale * self._odds(votes)
+        if self.name_scale is not None and names is not None:
+            scores = scores + self.name_scale * names
         return scores
 
     def _odds(self, votes: Tensor) -> Tensor:
@@ -223,14 +205,14 @@ class ReaderNetwork(nn.Module):
     def _odds_unvoted(self) -> Tensor:
         return torch.log(self.unvoted / (1 + self.half_vote))
 
-    def expect(self, shares: NDArray[np.float64], unvoted: float = 0.0) -> None:
-        """Begin with scores that fit if labels are right for these shares of documents.
+    def init_output_bias(self, shares: NDArray[np.float64], unvoted: float = 0.0) -> None:
+        """Begin with scores that fit if labels are relevant for these shares of documents.
 
         With voters, begin as a vote in which a label that nobody voted for is right as often as `unvoted` says: among
         very many labels hardly ever, and who begins with less doubt first learns to doubt all labels, votes or not.
         """
         with torch.no_grad():
-            if self.trust is not None:
+            if self.vote_scale is not None:
                 self.unvoted.fill_(max(unvoted, SMALLEST))
                 self.output.bias.weight.fill_(self._odds_unvoted().item())
             else:
@@ -238,85 +220,64 @@ class ReaderNetwork(nn.Module):
                 self.output.bias.weight.copy_(torch.from_numpy(odds)[:, None])
 
     def hidden(
-        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, encoded: Tensor | None = None,
-        draws: np.random.Generator | None = None,
+        self, ids: Tensor, lengths: Tensor, teacher_batch: TeacherBatch | None, encoded: Tensor | None = None,
+        rng: np.random.Generator | None = None,
     ) -> Tensor:  # fmt: skip
         """What is known about a document before labels are scored, (B, bottleneck)."""
-        joined, ends, taught, bags = self._read(ids, lengths, lesson, draws)
-        pooled = self._pooled(self.interaction(joined, ends), ends, taught)
-        return self._squeezed(pooled, bags, encoded, draws)
+        joined, ends, _ = self._read(ids, lengths, teacher_batch, rng)
+        return self._squeezed(self._pooled(self.interaction(joined, ends), ends), encoded, rng)
 
     def _read(
-        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, draws: np.random.Generator | None
-    ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
-        """(teacher's and student's readings behind each other, where they end, where the teacher's end, bags)."""
+        self, ids: Tensor, lengths: Tensor, teacher_batch: TeacherBatch | None, rng: np.random.Generator | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """(teacher's and student's readings behind each other, where they end, where the teacher's end)."""
         parts: list[tuple[Tensor, Tensor]] = []
-        bags = []
         taught = torch.zeros_like(lengths)
         if self.teacher is not None:
-            assert lesson is not None
-            vectors, taught = self.embedded(lesson)
-            vectors = dropped(vectors, self.words.dropout, draws)
-            bags.append(_bag(vectors, taught))
+            assert teacher_batch is not None
+            vectors, taught = self.embedded(teacher_batch)
+            vectors = dropout(vectors, self.words.dropout, rng)
             parts.append((self.teacher(vectors, taught), taught))
         if self.text is not None:
-            vectors = self.words(ids, draws)  # (B, n, d)
-            bags.append(_bag(vectors, lengths))
+            vectors = self.words(ids, rng)  # (B, n, d)
             parts.append((self.text(vectors, lengths), lengths))
         if len(parts) == 1:
-            return *parts[0], taught, bags
-        return *behind(*parts[0], *parts[1]), taught, bags
+            return *parts[0], taught
+        return *behind(*parts[0], *parts[1]), taught
 
-    def embedded(self, lesson: Lesson) -> tuple[Tensor, Tensor]:
+    def embedded(self, teacher_batch: TeacherBatch) -> tuple[Tensor, Tensor]:
         """(the mean of the descriptions, place by place, (B, m, d); how many places have a word, at least one).
 
         Each place is the mean over the labels that have a word there. Who has no knowledge gets a learned vector.
         """
         assert self.nothing is not None
-        present = (lesson.words > 0).float()  # (labels, m)
-        rows = self.words.words(lesson.words) * present[:, :, None]  # (labels, m, d)
-        sums = (lesson.weights @ rows.flatten(1)).unflatten(1, rows.shape[1:])  # (B, m, d)
-        counts = lesson.weights @ present  # (B, m)
+        present = (teacher_batch.words > 0).float()  # (labels, m)
+        rows = self.words.words(teacher_batch.words) * present[:, :, None]  # (labels, m, d)
+        sums = (teacher_batch.weights @ rows.flatten(1)).unflatten(1, rows.shape[1:])  # (B, m, d)
+        counts = teacher_batch.weights @ present  # (B, m)
         lengths = (counts > 0).sum(1)
         means = sums / counts.clamp(min=SMALLEST)[:, :, None]
         ignorant = torch.zeros_like(counts, dtype=torch.bool)
         ignorant[:, 0] = lengths == 0
         return torch.where(ignorant[:, :, None], self.nothing, means), lengths.clamp(min=1)
 
-    def _pooled(self, mixed: Tensor, ends: Tensor, taught: Tensor) -> Tensor:
-        if self.pooling == "flatten":
-            return self._flat(mixed, ends, taught)
+    def _pooled(self, mixed: Tensor, ends: Tensor) -> Tensor:
+        """Mean and maximum over the places before the end, (B, 2 d)."""
         blocked = padding_mask(ends, mixed.shape[1])[:, :, None]
-        largest = mixed.masked_fill(blocked, -torch.inf).amax(1)
-        return torch.cat([_mean(mixed, ends), largest], 1)  # (B, 2 d)
+        return torch.cat([_mean(mixed, ends), mixed.masked_fill(blocked, -torch.inf).amax(1)], 1)
 
-    def _flat(self, mixed: Tensor, ends: Tensor, taught: Tensor) -> Tensor:
-        """All places one after the other, the text's beginning at the same place for all, (B, (m + n) d)."""
-        most, longest = self.places
-        texts = (ends - taught)[:, None]
-        teacher, text = torch.arange(most), torch.arange(longest)
-        # Each place's source; what has none reads a row of zeros at the end.
-        nowhere = torch.tensor(mixed.shape[1])
-        sources = torch.cat(
-            [
-                torch.where(teacher < taught[:, None], teacher, nowhere),
-                torch.where(text < texts, taught[:, None] + text, nowhere),
-            ],
-            1,
-        )
-        with_zeros = functional.pad(mixed, (0, 0, 0, 1))
-        return with_zeros.gather(1, sources[:, :, None].expand(-1, -1, mixed.shape[2])).flatten(1)
-
-    def _squeezed(
-        self, pooled: Tensor, bags: list[Tensor], encoded: Tensor | None, draws: np.random.Generator | None
-    ) -> Tensor:
-        parts = [pooled, *(bags if self.shortcut else [])]
+    def _squeezed(self, pooled: Tensor, encoded: Tensor | None, rng: np.random.Generator | None) -> Tensor:
         if encoded is not None:
-            parts.append(ENCODED_LENGTH * encoded)
-        return dropped(torch.relu(self.bottleneck(torch.cat(parts, 1))), self.dropout, draws)
+            pooled = torch.cat([pooled, ENCODED_LENGTH * encoded], 1)
+        return dropout(torch.relu(self.bottleneck(pooled)), self.dropout, rng)
 
-    def looks(
-        self, ids: Tensor, lengths: Tensor, lesson: Lesson | None, label: int, encoded: Tensor | None = None
+    def attention_weights(
+        self,
+        ids: Tensor,
+        lengths: Tensor,
+        teacher_batch: TeacherBatch | None,
+        label: int,
+        encoded: Tensor | None = None,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """For one document, (how much each word of the teacher, and each of the text, speaks for a label).
 
@@ -324,10 +285,10 @@ class ReaderNetwork(nn.Module):
         heads and over the places that look. All together add up to 1, or to 0 if nothing speaks for the label.
         """
         with torch.enable_grad():
-            joined, ends, taught, bags = self._read(ids, lengths, lesson, None)
+            joined, ends, taught = self._read(ids, lengths, teacher_batch, None)
             weights = self.interaction.weights(joined).detach().requires_grad_()
-            pooled = self._pooled(self.interaction.with_weights(joined, weights), ends, taught)
-            score = self.scores(self._squeezed(pooled, bags, encoded, None), None)[0, label]
+            pooled = self._pooled(self.interaction.with_weights(joined, weights), ends)
+            score = self.scores(self._squeezed(pooled, encoded, None), None)[0, label]
             (slope,) = torch.autograd.grad(score, weights)
         raised = np.nan_to_num((weights * slope).detach().clamp(min=0).sum((0, 1, 2)).numpy())
         shares = raised / (raised.sum() or 1)
@@ -355,8 +316,3 @@ def _mean(vectors: Tensor, lengths: Tensor) -> Tensor:
     """The mean over the places before the end, (B, d)."""
     inside = ~padding_mask(lengths, vectors.shape[1])[:, :, None]
     return (vectors * inside).sum(1) / lengths[:, None]
-
-
-def _bag(vectors: Tensor, lengths: Tensor) -> Tensor:
-    """Like `_mean`, but about equally long for texts of any length, (B, d): words are mostly unlike each other."""
-    return _mean(vectors, lengths) * lengths[:, None].sqrt()

@@ -12,12 +12,12 @@ from torch.nn import functional
 
 from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
-from xmtc.models.treaderxml.knowledge import Pupils
-from xmtc.models.treaderxml.network import Lesson, ReaderNetwork
+from xmtc.models.treaderxml.knowledge import TReaderInputs
+from xmtc.models.treaderxml.network import TeacherBatch, TReaderNetwork
 from xmtc.nn.batching import Ints, by_length, padded
-from xmtc.nn.layers import as_tensor
-from xmtc.nn.level import MOST_SCORES, TOGETHER
-from xmtc.nn.metrics import JUDGED_AT, ndcg
+from xmtc.nn.layers import as_tensor, finite
+from xmtc.nn.learner import Learner
+from xmtc.nn.level import MAX_SCORES, PREDICT_BATCH
 from xmtc.nn.parallel import Cores
 from xmtc.progress import progress
 from xmtc.search.beam import children_of
@@ -29,14 +29,14 @@ class Candidates:
 
     neighbours: bool
     clusters: Csr | None  #: clusters x labels
-    beam: int  #: clusters that are followed
+    beam_width: int  #: clusters that are followed
     usual: Ints  #: labels that are scored where there is no candidate: the most frequent ones
 
 
-class Reader:
+class TReaderScorer:
     """A network with the teacher's words, which scores all labels of documents, or candidates."""
 
-    def __init__(self, network: ReaderNetwork, words: NDArray[np.int32], candidates: Candidates | None = None) -> None:
+    def __init__(self, network: TReaderNetwork, words: NDArray[np.int32], candidates: Candidates | None = None) -> None:
         self.network, self.words, self.candidates = network, words, candidates
 
     @property
@@ -45,58 +45,58 @@ class Reader:
         return self.network.output.rows.num_embeddings
 
     def hidden(
-        self, pupils: Pupils, documents: Ints, draws: np.random.Generator | None = None, forgotten: float = 0.0
+        self, inputs: TReaderInputs, documents: Ints, rng: np.random.Generator | None = None, forgotten: float = 0.0
     ) -> Tensor:
         """What the network makes of documents, (B, bottleneck)."""
-        ids, lengths = padded(pupils.tokens, documents)
-        lesson = self.lesson(pupils, documents, draws, forgotten)
-        return self.network.hidden(ids, lengths, lesson, self.encoded(pupils, documents), draws)
+        ids, lengths = padded(inputs.tokens, documents)
+        teacher_batch = self.teacher_batch(inputs, documents, rng, forgotten)
+        return self.network.hidden(ids, lengths, teacher_batch, self.encoded(inputs, documents), rng)
 
-    def encoded(self, pupils: Pupils, documents: Ints) -> Tensor | None:
+    def encoded(self, inputs: TReaderInputs, documents: Ints) -> Tensor | None:
         """The encoder's vectors of documents, (B, width), for a network that sees them."""
-        return None if pupils.encoded is None else torch.from_numpy(pupils.encoded[documents])
+        return None if inputs.encoded is None else torch.from_numpy(inputs.encoded[documents])
 
-    def lesson(
-        self, pupils: Pupils, documents: Ints, draws: np.random.Generator | None = None, forgotten: float = 0.0
-    ) -> Lesson | None:
+    def teacher_batch(
+        self, inputs: TReaderInputs, documents: Ints, rng: np.random.Generator | None = None, forgotten: float = 0.0
+    ) -> TeacherBatch | None:
         """The teacher knowledge of documents, or None for a reader without a teacher; some is left out in training."""
-        if pupils.knowledge is None:
+        if inputs.knowledge is None:
             return None
-        rows = take_rows(pupils.knowledge, documents)
+        rows = take_rows(inputs.knowledge, documents)
         known = rows.data
-        if draws is not None and forgotten:
-            known = known * (draws.random(len(known)) >= forgotten)
+        if rng is not None and forgotten:
+            known = known * (rng.random(len(known)) >= forgotten)
         labels, columns = np.unique(rows.indices, return_inverse=True)
         weights = np.zeros((len(documents), len(labels)), np.float32)
         weights[_rows(rows), columns] = known
         words = self.words[labels]
         longest = max(1, int((words > 0).sum(1).max(initial=0)))
-        return Lesson(as_tensor(words[:, :longest].astype(np.int64)), torch.from_numpy(weights))
+        return TeacherBatch(as_tensor(words[:, :longest].astype(np.int64)), torch.from_numpy(weights))
 
     def chosen(
-        self, pupils: Pupils, documents: Ints, hidden: Tensor, right: Csr | None = None
+        self, inputs: TReaderInputs, documents: Ints, hidden: Tensor, relevant: Csr | None = None
     ) -> tuple[Ints, NDArray[np.bool_], Tensor | None]:
         """(all candidates of these documents, whether they are each one's, (B, candidates); scores of clusters).
 
-        In training the `right` labels are among them, and the clusters that these are in.
+        In training the `relevant` labels are among them, and the clusters that these are in.
         """
         options = self.candidates
         assert options is not None
-        parts = [] if right is None else [_rows(right) * self.labels + right.indices]
-        if options.neighbours and pupils.votes is not None:
-            for source in (pupils.votes, *([] if pupils.names is None else [pupils.names])):
+        parts = [] if relevant is None else [_rows(relevant) * self.labels + relevant.indices]
+        if options.neighbours and inputs.votes is not None:
+            for source in (inputs.votes, *([] if inputs.names is None else [inputs.names])):
                 some = take_rows(source, documents)
                 parts.append(_rows(some) * self.labels + some.indices)
         scores = None
         if options.clusters is not None:
             assert self.network.clusters is not None
             scores = self.network.clusters(hidden)
-            nodes = scores.detach().topk(min(options.beam, scores.shape[1])).indices.numpy()
+            nodes = scores.detach().topk(min(options.beam_width, scores.shape[1])).indices.numpy()
             rows = np.repeat(np.arange(len(nodes)), nodes.shape[1])
             sizes, children = children_of(options.clusters, nodes.ravel())
             parts.append(np.repeat(rows, sizes) * self.labels + children)
-            if right is not None:
-                above = (right @ options.clusters.T).tocsr()
+            if relevant is not None:
+                above = (relevant @ options.clusters.T).tocsr()
                 sizes, children = children_of(options.clusters, above.indices.astype(np.int64))
                 parts.append(np.repeat(_rows(above), sizes) * self.labels + children)
         rows, found = np.divmod(np.unique(np.concatenate(parts).astype(np.int64)), self.labels)
@@ -108,88 +108,91 @@ class Reader:
         own[rows, columns] = True
         return labels, own, scores
 
-    def scores(self, pupils: Pupils, documents: Ints, hidden: Tensor, labels: Ints | None) -> Tensor:
+    def scores(self, inputs: TReaderInputs, documents: Ints, hidden: Tensor, labels: Ints | None) -> Tensor:
         """Logits of labels, all or some, (B, labels), from what the network made of documents and what is known."""
 
-        def part(known: Csr | None, trust: Tensor | None) -> Tensor | None:
-            if trust is None or known is None:
+        def part(known: Csr | None, scale: Tensor | None) -> Tensor | None:
+            if scale is None or known is None:
                 return None
             return torch.from_numpy(dense_part(take_rows(known, documents), labels))
 
         network = self.network
-        votes, names = part(pupils.votes, network.trust), part(pupils.names, network.trust_in_names)
+        votes, names = part(inputs.votes, network.vote_scale), part(inputs.names, network.name_scale)
         return network.scores(hidden, votes, None if labels is None else as_tensor(labels), names)
 
-    def best(self, pupils: Pupils, k: int, cores: Cores) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def best(self, inputs: TReaderInputs, k: int, cores: Cores) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """(labels, probabilities) of the k best labels of each document; -1 where there are fewer candidates."""
         k = min(k, self.labels)
-        ids = np.full((len(pupils), k), -1, np.int32)
-        chances = np.zeros((len(pupils), k), np.float32)
+        ids = np.full((len(inputs), k), -1, np.int32)
+        probabilities = np.zeros((len(inputs), k), np.float32)
 
         def work(documents: Ints) -> tuple[Ints, NDArray[np.float32]]:
             with torch.inference_mode():
-                labels, scores = self._scored(pupils, documents)
+                labels, scores = self._scored(inputs, documents)
                 top = scores.topk(min(k, scores.shape[1]))
                 found = top.indices.numpy() if labels is None else labels[top.indices.numpy()]
                 return np.where(top.values.isneginf().numpy(), -1, found), top.values.sigmoid().numpy()
 
         scored = self.labels if self.candidates is None else 1
-        batches = by_length(pupils.tokens.lengths, max(1, min(TOGETHER, MOST_SCORES // scored)))
+        batches = by_length(inputs.tokens.lengths, max(1, min(PREDICT_BATCH, MAX_SCORES // scored)))
         with progress("tagging", len(batches)) as bar:
             for documents, (found, sure) in zip(batches, cores.map(work, batches), strict=True):
                 ids[documents, : found.shape[1]] = found
-                chances[documents, : found.shape[1]] = sure
+                probabilities[documents, : found.shape[1]] = sure
                 bar.advance()
-        return ids, chances
+        return ids, probabilities
 
-    def _scored(self, pupils: Pupils, documents: Ints) -> tuple[Ints | None, Tensor]:
+    def _scored(self, inputs: TReaderInputs, documents: Ints) -> tuple[Ints | None, Tensor]:
         """(labels, None for all; their scores, minus infinity where they are no candidates of a document)."""
-        hidden = self.hidden(pupils, documents)
+        hidden = self.hidden(inputs, documents)
         labels, own = None, None
         if self.candidates is not None:
-            labels, own, _ = self.chosen(pupils, documents, hidden)
-        scores = self.scores(pupils, documents, hidden, labels)
-        # A model file may hold any numbers; they must still give an order.
-        scores = torch.nan_to_num(scores, nan=-100.0, posinf=100.0, neginf=-100.0)
+            labels, own, _ = self.chosen(inputs, documents, hidden)
+        scores = self.scores(inputs, documents, hidden, labels)
+        scores = finite(scores)
         return labels, scores if own is None else scores.masked_fill(~torch.from_numpy(own), -torch.inf)
 
 
-class ReaderLearner:
-    """A reader, the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`."""
+class TReaderLearner(Learner[TReaderNetwork]):
+    """A reader, the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`."""
 
     def __init__(
-        self, reader: Reader, train: Pupils, targets: Csr, valid: Pupils, valid_targets: Csr, forgotten: float = 0.0
+        self,
+        scorer: TReaderScorer,
+        train: TReaderInputs,
+        targets: Csr,
+        valid: TReaderInputs,
+        valid_targets: Csr,
+        forgotten: float = 0.0,
     ) -> None:
-        self.reader, self.network = reader, reader.network
+        self.scorer, self.network = scorer, scorer.network
         self.train, self.targets = train, targets
         self.valid, self.valid_targets = valid, valid_targets
         self.forgotten = forgotten  # the share of the teacher's labels that is left out in each step
         self.lengths = train.tokens.lengths
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """Binary cross-entropy, the mean over all documents and labels (or candidates of any of the documents).
 
         With clusters, theirs is added, so that a cluster counts as much as a label.
         """
-        reader, right = self.reader, take_rows(self.targets, documents)
-        hidden = reader.hidden(self.train, documents, draws, self.forgotten)
+        scorer, relevant = self.scorer, take_rows(self.targets, documents)
+        hidden = scorer.hidden(self.train, documents, rng, self.forgotten)
         labels, of_clusters = None, None
-        if reader.candidates is not None:
-            labels, _, of_clusters = reader.chosen(self.train, documents, hidden, right)
-        scores = reader.scores(self.train, documents, hidden, labels)
-        loss = functional.binary_cross_entropy_with_logits(scores, torch.from_numpy(dense_part(right, labels)))
+        if scorer.candidates is not None:
+            labels, _, of_clusters = scorer.chosen(self.train, documents, hidden, relevant)
+        scores = scorer.scores(self.train, documents, hidden, labels)
+        loss = functional.binary_cross_entropy_with_logits(scores, torch.from_numpy(dense_part(relevant, labels)))
         if of_clusters is not None:
-            assert reader.candidates is not None and reader.candidates.clusters is not None
-            above = (right @ reader.candidates.clusters.T).toarray() > 0
+            assert scorer.candidates is not None and scorer.candidates.clusters is not None
+            above = (relevant @ scorer.candidates.clusters.T).toarray() > 0
             further = functional.binary_cross_entropy_with_logits(of_clusters, torch.from_numpy(above).float())
             loss = loss + further * (of_clusters.shape[1] / scores.shape[1])
         return loss
 
-    def quality(self, cores: Cores) -> float | None:
-        """nDCG@5 of the labels found for the validation documents."""
-        if not self.valid_targets.nnz:
-            return None
-        return ndcg(self.reader.best(self.valid, JUDGED_AT, cores)[0], self.valid_targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        return self.scorer.best(self.valid, k, cores)[0]
 
 
 def dense_part(matrix: Csr, columns: Ints | None) -> NDArray[np.float32]:

@@ -80,18 +80,9 @@ class Teacher:
     def __len__(self) -> int:
         return len(self.words)
 
-    def carried(self, targets: Csr, strict: bool = False) -> Csr:
-        """Documents x (labels + clusters): what each document tells those that it is a neighbour of.
-
-        These are its labels and their parents, each once; if `strict`, as in the paper's Algorithm 1, labels without a
-        parent are left out.
-        """
-        above = targets @ self.parents
-        own = targets
-        if strict:
-            keep = np.diff(self.parents.indptr) > 0
-            own = make_csr(targets.data * keep[targets.indices], targets.indices, targets.indptr, targets.shape)
-        both: Csr = (with_columns(own, len(self)) + above).tocsr()
+    def carried(self, targets: Csr) -> Csr:
+        """Documents x (labels + clusters): each document's labels and their parents, which its neighbours learn of."""
+        both: Csr = (with_columns(targets, len(self)) + targets @ self.parents).tocsr()
         both.eliminate_zeros()
         both.sort_indices()
         return make_csr(np.ones(both.nnz, np.float32), both.indices, both.indptr, both.shape)

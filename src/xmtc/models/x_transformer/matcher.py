@@ -11,16 +11,14 @@ from torch import Tensor, nn
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
-from xmtc.corpus.labels import Csr
-from xmtc.corpus.sparse import with_columns
 from xmtc.corpus.strings import Strings
 from xmtc.labelspace.tree import LabelTree
 from xmtc.nn.batching import Ints
-from xmtc.nn.datasets import LabelledTexts, validation_rows
-from xmtc.nn.dropout import dropped
+from xmtc.nn.datasets import Documents, LabelledTexts, train_valid_split, validation_rows
+from xmtc.nn.dropout import dropout
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
-from xmtc.nn.metrics import JUDGED_AT, ndcg
-from xmtc.nn.parallel import Cores, cores_at_work
+from xmtc.nn.learner import Learner
+from xmtc.nn.parallel import Cores, torch_threads
 from xmtc.nn.settings import TrainingSettings
 from xmtc.text.token_store import TokenStore
 
@@ -37,24 +35,18 @@ class Matcher(nn.Module):
 
     output: nn.Linear | None
 
-    def __init__(self, encoder: Encoder, clusters: int, dropout: float) -> None:
+    def __init__(self, encoder: Encoder, clusters: int, dropout: float, seed: int | None = None) -> None:
         super().__init__()
         self.encoder, self.clusters, self.dropout = encoder, clusters, dropout
         self.output = nn.Linear(encoder.width, clusters) if clusters else None
-
-    @classmethod
-    def made(cls, encoder: Encoder, clusters: int, dropout: float, seed: int) -> Matcher:
-        """A new matcher on an encoder; the same for the same seed."""
-        network = cls(encoder, clusters, dropout)
-        if network.output is not None:
+        if self.output is not None and seed is not None:  # else its weights come from a file
             deviation = START_DEVIATION if clusters > 1 else 0.0
-            nn.init.normal_(network.output.weight, std=deviation, generator=torch.Generator().manual_seed(seed))
-            nn.init.constant_(network.output.bias, NO if clusters > 1 else YES)
-        return network
+            nn.init.normal_(self.output.weight, std=deviation, generator=torch.Generator().manual_seed(seed))
+            nn.init.constant_(self.output.bias, NO if clusters > 1 else YES)
 
-    def forward(self, texts: EncoderTexts, documents: Ints, draws: np.random.Generator | None = None) -> Tensor:
+    def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
         """Scores (documents, clusters)."""
-        return self._scored(dropped(self.encoder(texts, documents, draws), self.dropout, draws))
+        return self._scored(dropout(self.encoder(texts, documents, rng), self.dropout, rng))
 
     def scores(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """The same from the encoder's vectors, without dropout; always finite, whatever a model file holds."""
@@ -69,37 +61,34 @@ class Matcher(nn.Module):
         return scores
 
 
-def squared_hinge(scores: Tensor, right: Tensor) -> Tensor:
-    """The mean of max(0, 1 - y score)^2, y being 1 where `right` is 1 and -1 where it is 0.
+def squared_hinge(scores: Tensor, relevant: Tensor) -> Tensor:
+    """The mean of max(0, 1 - y score)^2, y being 1 where `relevant` is 1 and -1 where it is 0.
 
     >>> squared_hinge(torch.tensor([[2.0, 0.0, -3.0]]), torch.tensor([[1.0, 1.0, 0.0]])).item()
     0.3333333432674408
     """
-    return torch.relu(1 - (2 * right - 1) * scores).square().mean()
+    return torch.relu(1 - (2 * relevant - 1) * scores).square().mean()
 
 
-class MatcherLearner:
-    """The matcher with the documents it learns from and those it is judged by; see `xmtc.nn.trainer.Learner`.
+class MatcherLearner(Learner[Matcher]):
+    """The matcher with the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`.
 
     The documents' targets are clusters.
     """
 
     def __init__(self, network: Matcher, train: LabelledTexts, valid: LabelledTexts) -> None:
         self.network, self.train, self.valid = network, train, valid
-        self.lengths: Ints = train.texts.lengths
+        self.lengths, self.valid_targets = train.texts.lengths, valid.targets
 
-    def loss(self, documents: Ints, draws: np.random.Generator) -> Tensor:
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
         """Squared hinge, the mean over documents and clusters."""
-        right = torch.from_numpy(take_rows(self.train.targets, documents).toarray())
-        return squared_hinge(self.network(self.train.texts, documents, draws), right)
+        relevant = torch.from_numpy(take_rows(self.train.targets, documents).toarray())
+        return squared_hinge(self.network(self.train.texts, documents, rng), relevant)
 
-    def quality(self, cores: Cores) -> float | None:
-        """nDCG@5 of the clusters found for the validation documents; None without such."""
-        if not self.valid.targets.nnz:
-            return None
-        vectors = self.network.encoder.vectors(self.valid.texts, cores, "checking")
-        best = np.argsort(-self.network.scores(vectors), axis=1, kind="stable")[:, :JUDGED_AT]
-        return ndcg(best.astype(np.int32), self.valid.targets)
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+        vectors = self.network.encoder.vectors(self.valid.texts, cores, "evaluating")
+        return np.argsort(-self.network.scores(vectors), axis=1, kind="stable")[:, :k].astype(np.int32)
 
 
 def tuned(
@@ -116,30 +105,24 @@ def tuned(
     tokens = encode(corpus.texts)
     rows, held_out = validation_rows(len(corpus), valid, settings.valid_documents, seed)
     done = checkpoints.get(name) is not None  # then nothing is learned, and frozen layers need not be computed
-    with cores_at_work() as cores:
+    with torch_threads() as cores:
 
-        def read(documents: TokenStore, targets: Csr) -> LabelledTexts:
+        def read(part: Documents) -> LabelledTexts:
             in_file = settings.processes > 1
-            texts = EncoderTexts(documents) if done else network.encoder.texts(documents, cores, in_file=in_file)
-            return LabelledTexts(texts, tree.targets(targets)[0])
+            texts = EncoderTexts(part.tokens) if done else network.encoder.texts(part.tokens, cores, in_file=in_file)
+            return LabelledTexts(texts, tree.targets(part.targets)[0])
 
-        learned = read(tokens.take(rows), take_rows(corpus.targets, rows))
-        if valid is None:
-            checked = read(tokens.take(held_out), take_rows(corpus.targets, held_out))
-        else:
-            texts = valid[held_out].texts
-            assert texts is not None
-            # Labels that only these documents have come after all others, and cannot be found.
-            checked = read(encode(texts), with_columns(take_rows(valid.targets, held_out), len(corpus.labels)))
-    train(MatcherLearner(network, learned, checked), settings, seed, checkpoints, name)
+        most = settings.valid_documents
+        train_set, valid_set = map(read, train_valid_split(corpus, valid, tokens, encode, most, seed))
+    train(MatcherLearner(network, train_set, valid_set), settings, seed, checkpoints, name)
     network.eval()
     kept = checkpoints.get(f"{name}-vectors")
     if kept is not None:
         return kept["vectors"]
     vectors = np.empty((len(corpus), network.encoder.width), np.float32)
-    with cores_at_work() as cores:
-        vectors[rows] = network.encoder.vectors(learned.texts, cores)
+    with torch_threads() as cores:
+        vectors[rows] = network.encoder.vectors(train_set.texts, cores)
         if valid is None:
-            vectors[held_out] = network.encoder.vectors(checked.texts, cores)
+            vectors[held_out] = network.encoder.vectors(valid_set.texts, cores)
     checkpoints.put(f"{name}-vectors", {"vectors": vectors})
     return vectors

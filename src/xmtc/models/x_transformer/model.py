@@ -85,14 +85,14 @@ class MatcherTraining(TransformerTraining):
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 4
     learning_rate: PositiveFloat = 1e-3
-    warm_up: float = Field(0.1, ge=0, lt=1)
+    warmup_ratio: float = Field(0.1, ge=0, lt=1)
 
 
 class XTransformerConfig(ModelConfig):
     """Encoder, clusters, matcher and ranker; recipes/x_transformer has the paper's settings and ours.
 
     Labels are put into clusters of at most `max_leaf` by each of `label_vectors`; several make an ensemble, averaged by
-    probability or, as in the paper, by rank. The matcher finds `beam` clusters for a document, in training and in
+    probability or, as in the paper, by rank. The matcher finds `beam_width` clusters for a document, in training and in
     prediction. With `negatives` "teacher" the ranker learns only from documents with labels of the cluster. The
     matcher's log-probability counts `discount` times; 0 ranks by the ranker alone. `embedding_weight` is the length of
     the encoder's vector beside that of the tf-idf vector, which is 1.
@@ -104,7 +104,7 @@ class XTransformerConfig(ModelConfig):
     max_leaf: PositiveInt = 100
     matcher: Literal["transformer", "linear"] = "transformer"
     dropout: float = Field(0.1, ge=0, lt=1)
-    beam: PositiveInt = 10
+    beam_width: PositiveInt = 10
     negatives: Literal["teacher", "matcher"] = "matcher"
     discount: float = Field(0.2, ge=0, le=1)
     embedding_weight: NonNegativeFloat = Field(1.0, allow_inf_nan=False)
@@ -168,7 +168,7 @@ class XTransformer(Model):
         shared = terms * corpus.targets.nnz // max(1, documents) + labels * size.width
         joined = 16 * (terms + documents * size.width)
         untrained = config.encoder.model_copy(update={"frozen_layers": size.layers})
-        settings, batch = (untrained, 1) if self._linear else (config.encoder, config.training.batch)
+        settings, batch = (untrained, 1) if self._linear else (config.encoder, config.training.batch_size)
         encoder = training_memory(settings, documents, corpus.texts.nbytes, batch)
         return vectors.memory_needed(corpus) + joined + (12 + 6 * len(config.label_vectors)) * shared + encoder
 
@@ -244,13 +244,13 @@ class XTransformer(Model):
     ) -> Vectors:
         """The encoder's vectors of texts, kept as a piece of the run if there is one."""
         from xmtc.nn.encoders.encoder import EncoderTexts, batches_of
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.parallel import torch_threads
 
         kept = checkpoints.get(name) if checkpoints is not None else None
         if kept is not None:
             return kept["vectors"]
         tokens = EncoderTexts(self._tokens(texts))
-        with cores_at_work(len(batches_of(tokens))) as cores:
+        with torch_threads(len(batches_of(tokens))) as cores:
             vectors = network.encoder.vectors(tokens, cores)
         if checkpoints is not None:
             checkpoints.put(name, {"vectors": vectors})
@@ -264,7 +264,7 @@ class XTransformer(Model):
 
         assert corpus.texts is not None
         config, seed, clusters = self.config, derived_seed(self.config.seed, at), tree.levels[0].shape[1]
-        network = Matcher.made(self._encoder(), clusters, config.dropout, seed)
+        network = Matcher(self._encoder(), clusters, config.dropout, seed)
         self.networks_.append(network)
         if clusters == 1:  # nothing to decide
             return self._encoded(network, corpus.texts, checkpoints, f"matcher{at}-vectors")
@@ -295,7 +295,7 @@ class XTransformer(Model):
             reached: Csr | None = None
             if config.negatives == "matcher":
                 matcher = LinearTree(LabelTree((top,)), clusters, features.shape[1])
-                count = min(config.beam, top.shape[1])
+                count = min(config.beam_width, top.shape[1])
                 reached = reached_by(self._search(matcher, at, features, vectors, count)[0], top.shape[1])
             labels = train_level(features, below, lists[1], reached, config.ranker, config.seed, bar)
         return LinearTree(tree, NodeWeights.of_levels([clusters, labels]), features.shape[1])
@@ -309,15 +309,15 @@ class XTransformer(Model):
     def _search_block(self, tree: LinearTree, at: int, features: Csr, vectors: Vectors, k: int) -> Found:
         config = self.config
         if self._linear:
-            return tree.search(features, config.ranker.loss, config.beam, k, config.discount)
+            return tree.search(features, config.ranker.loss, config.beam_width, k, config.discount)
         scores = self.networks_[at].scores(vectors)[:, tree.tree.levels[0].indices]  # (documents, clusters)
-        chances = -np.square(np.maximum(0, 1 - scores)).ravel()
+        probabilities = -np.square(np.maximum(0, 1 - scores)).ravel()
         rank = tree.scorer(features, config.ranker.loss)
 
         def score(depth: int, documents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-            return rank(depth, documents, nodes) if depth else chances
+            return rank(depth, documents, nodes) if depth else probabilities
 
-        return beam_search(tree.tree, score, features.shape[0], config.beam, k, config.discount)
+        return beam_search(tree.tree, score, features.shape[0], config.beam_width, k, config.discount)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         parts = [
@@ -333,10 +333,10 @@ class XTransformer(Model):
         length = min(max(k, LIST_LENGTH), len(labels))
         for at, (features, vectors) in enumerate(self._read(corpus)):
             ids, scores = self._search(self.rankers_[at], at, features, vectors, length)
-            chances = np.exp(scores)
+            probabilities = np.exp(scores)
             if self.config.ensemble == "ranks":
-                chances = np.where(ids < 0, 0, 1 - np.arange(length) / length).astype(np.float32)
-            lists.append(Predictions(ids, chances, labels, self.score_kind))
+                probabilities = np.where(ids < 0, 0, 1 - np.arange(length) / length).astype(np.float32)
+            lists.append(Predictions(ids, probabilities, labels, self.score_kind))
         return lists
 
     def _read(self, corpus: Corpus) -> Iterator[tuple[Csr, Vectors]]:
@@ -361,13 +361,17 @@ class XTransformer(Model):
         total = np.zeros(words.nnz)
         evidence = []
         for at, (features, _) in enumerate(self._read(query)):
-            ranker, chances = self.rankers_[at], lists[at].scores[0][lists[at].ids[0] == label]
+            ranker, probabilities = self.rankers_[at], lists[at].scores[0][lists[at].ids[0] == label]
             cluster, own = ranker.path(label)
             each = [ranker.contributions(step, features.indices, features.data) for step in (cluster, own)]
             total += (each[0] + each[1])[: words.nnz] / members
             evidence.append(
                 f"clustering by {self.config.label_vectors[at]}: "
-                + (f"score {chances[0]:.3f}; " if len(chances) else "its cluster was not among those found; ")
+                + (
+                    f"score {probabilities[0]:.3f}; "
+                    if len(probabilities)
+                    else "its cluster was not among those found; "
+                )
                 + f"the ranker's score is {each[1].sum() + ranker.bias(own):.3f}, of which words add "
                 f"{each[1][: words.nnz].sum():.3f} and the encoder's vector {each[1][words.nnz :].sum():.3f}"
             )
@@ -399,15 +403,13 @@ class XTransformer(Model):
         self.tokenizer_ = SubwordTokenizer.from_json(folder.text("tokenizer.json"))
         facts = folder.json("encoder")
 
-        def made(arrays: Arrays) -> Matcher:
-            encoder = Encoder.from_facts(facts, config.encoder)
-            if encoder.vocabulary < len(self.tokenizer_):
-                raise ValueError(f"an encoder of {encoder.vocabulary} tokens for {len(self.tokenizer_)}")
+        def empty(arrays: Arrays) -> Matcher:
+            encoder = Encoder.from_facts(facts, config.encoder, len(self.tokenizer_))
             return Matcher(encoder, 0 if self._linear else len(arrays["output.bias"]), config.dropout)
 
         members, labels = len(config.label_vectors), len(self._fitted())
         self.networks_ = [
-            read_network(folder, f"matcher{at}", made).eval() for at in range(1 if self._linear else members)
+            read_network(folder, f"matcher{at}", empty).eval() for at in range(1 if self._linear else members)
         ]
         self.rankers_ = [read_tree(folder, f"ranker{at}", labels, self._width) for at in range(members)]
         for at, ranker in enumerate(self.rankers_):

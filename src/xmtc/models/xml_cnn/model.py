@@ -9,7 +9,7 @@ scored at once.
 
 Where it differs: a document's own length is split, not the length that all documents are padded to, so that padding
 changes nothing; words without a given vector can get one that is learned on the documents; an output bias that fits the
-share of right labels; the best weights on validation documents are kept, and training ends when they get no better.
+share of relevant labels; the best weights on validation documents are kept, and training ends when they get no better.
 
 Cost: training a document takes about tokens x dimensions x filters x (the sum of the widths) / stride for the
 convolutions, whose gradient is sparse, and 3 x bottleneck x labels for the scores; memory grows with words x dimensions
@@ -46,9 +46,9 @@ WEIGHTS = "network"
 class XmlCnnTraining(TrainingSettings):
     """How the network is trained; unless it is asked for, weights are not averaged, as in the paper."""
 
-    batch: PositiveInt = 64
+    batch_size: PositiveInt = 64
     learning_rate: PositiveFloat = 1e-3
-    average_from: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
+    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
 
 
 class XmlCnnConfig(ModelConfig):
@@ -74,7 +74,7 @@ class XmlCnn(Model):
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 9, tags * 9)
     >>> small = dict(filters=8, chunks=2, bottleneck=8, words=dict(vectors="random", dimensions=8))
-    >>> XmlCnn(**small, training=dict(batch=4)).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
+    >>> XmlCnn(**small, training=dict(batch_size=4)).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
     'fruit'
     """
 
@@ -100,44 +100,43 @@ class XmlCnn(Model):
         weights = words * config.words.dimensions + config.bottleneck * (len(corpus.labels) + pooled)
         tokens = min(config.words.max_tokens, corpus.texts.nbytes // (6 * len(corpus)) + 50)
         per_token = 5 * config.words.dimensions + 3 * config.filters
-        batch = config.training.batch * (tokens * per_token + 6 * len(corpus.labels))
+        batch = config.training.batch_size * (tokens * per_token + 6 * len(corpus.labels))
         return 28 * weights + corpus.texts.nbytes + 4 * batch + (100 << 20)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         import torch
 
-        from xmtc.nn.datasets import prepared
+        from xmtc.nn.datasets import prepare_word_datasets
+        from xmtc.nn.layers import seeded
         from xmtc.nn.level import Beam, LevelLearner
         from xmtc.nn.trainer import train
 
         config = self.config
-        self.tokenizer_, table, learned, checked = prepared(corpus, valid, config.words, config.training, config.seed)
+        self.tokenizer_, table, train_set, valid_set = prepare_word_datasets(
+            corpus, valid, config.words, config.training, config.seed
+        )
         seed = derived_seed(config.seed, 0)
-        self.network_ = self._network(torch.from_numpy(table), len(corpus.labels), seed)
-        beams = [Beam.at_root(len(part.tokens)) for part in (learned, checked)]
-        learner = LevelLearner(self.network_, _flat(len(corpus.labels)), True, learned, beams[0], checked, beams[1])
-        self.network_.expect(learner.share_of_positives())
+        with seeded(seed):
+            self.network_ = self._network(torch.from_numpy(table), len(corpus.labels))
+        beams = [Beam.at_root(len(part.tokens)) for part in (train_set, valid_set)]
+        learner = LevelLearner(self.network_, _flat(len(corpus.labels)), True, train_set, beams[0], valid_set, beams[1])
+        self.network_.init_output_bias(learner.share_of_positives())
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
 
-    def _network(self, table: Tensor, labels: int, seed: int) -> ConvolutionNetwork:
+    def _network(self, table: Tensor, labels: int) -> ConvolutionNetwork:
         from xmtc.models.xml_cnn.network import ConvolutionNetwork
 
-        config = self.config
-        return ConvolutionNetwork.made(
-            table, labels, widths=config.widths, filters=config.filters, chunks=config.chunks, stride=config.stride,
-            bottleneck=config.bottleneck, word_dropout=config.words.dropout, dropout=config.dropout,
-            frozen=config.words.frozen, seed=seed,
-        )  # fmt: skip
+        return ConvolutionNetwork(table, labels, self.config)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        from xmtc.nn.level import TOGETHER, Beam, step_down
-        from xmtc.nn.parallel import cores_at_work
+        from xmtc.nn.level import PREDICT_BATCH, Beam, expand_beam
+        from xmtc.nn.parallel import torch_threads
 
         assert corpus.texts is not None
         labels = self._fitted()
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
-        with cores_at_work(-(-len(tokens) // TOGETHER)) as cores:
-            best = step_down(self.network_, _flat(len(labels)), True, tokens, Beam.at_root(len(tokens)), k, cores)
+        with torch_threads(-(-len(tokens) // PREDICT_BATCH)) as cores:
+            best = expand_beam(self.network_, _flat(len(labels)), True, tokens, Beam.at_root(len(tokens)), k, cores)
         return Predictions.sorted(best.nodes, np.exp(best.scores), labels, self.score_kind)
 
     def _save(self, folder: FolderWriter) -> None:
@@ -149,18 +148,15 @@ class XmlCnn(Model):
     def _load(self, folder: FolderReader) -> None:
         import torch
 
-        from xmtc.nn.serialization import read_network
+        from xmtc.nn.serialization import read_network, word_table_shape
 
         self.tokenizer_ = WordTokenizer.from_json(folder.text("tokenizer.json"))
         labels = len(self._fitted())
 
-        def made(arrays: Arrays) -> ConvolutionNetwork:
-            table = arrays["words.words.weight"]
-            if table.ndim != 2 or len(table) != len(self.tokenizer_):
-                raise ValueError(f"a table of the shape {table.shape} for {len(self.tokenizer_)} words")
-            return self._network(torch.empty(table.shape), labels, 0)
+        def empty(arrays: Arrays) -> ConvolutionNetwork:
+            return self._network(torch.empty(word_table_shape(arrays, len(self.tokenizer_))), labels)
 
-        self.network_ = read_network(folder, WEIGHTS, made)
+        self.network_ = read_network(folder, WEIGHTS, empty)
 
 
 def _flat(labels: int) -> Any:

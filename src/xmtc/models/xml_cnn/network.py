@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from xmtc.nn.dropout import dropped
-from xmtc.nn.layers import WordEmbedding, expect_share, padding_mask
+from xmtc.nn.dropout import dropout
+from xmtc.nn.layers import WordEmbedding, init_output_bias, padding_mask
+
+if TYPE_CHECKING:
+    from xmtc.models.xml_cnn.model import XmlCnnConfig
 
 
 class ChunkedConvolution(nn.Module):
@@ -120,45 +123,34 @@ def chunk_places(counts: Tensor, chunks: int) -> Tensor:
 
 
 class ConvolutionNetwork(nn.Module):
-    """Scores of labels (logits) from the words of documents."""
+    """Scores of labels (logits) from the words of documents; begins with a table of word vectors.
 
-    def __init__(
-        self, words: WordEmbedding, convolution: ChunkedConvolution, bottleneck: int, labels: int, dropout: float
-    ) -> None:
+    >>> from xmtc.models.xml_cnn.model import XmlCnnConfig
+    >>> config = XmlCnnConfig(widths=[2], filters=3, chunks=2, bottleneck=4)
+    >>> ConvolutionNetwork(torch.zeros(9, 5), 7, config)(torch.tensor([[2, 8, 3]]), torch.tensor([3])).shape
+    torch.Size([1, 7])
+    """
+
+    def __init__(self, table: Tensor, labels: int, config: XmlCnnConfig) -> None:
         super().__init__()
-        self.words, self.convolution = words, convolution
-        self.bottleneck = nn.Linear(convolution.size, bottleneck)
-        self.output = nn.Linear(bottleneck, labels)
-        self.dropout = dropout
-
-    @classmethod
-    def made(
-        cls, table: Tensor, labels: int, *, widths: Sequence[int], filters: int, chunks: int, stride: int,
-        bottleneck: int, word_dropout: float, dropout: float, frozen: bool, seed: int,
-    ) -> ConvolutionNetwork:  # fmt: skip
-        """A new network that begins with these word vectors, and changes them in place unless they are frozen.
-
-        >>> sizes = dict(widths=[2], filters=3, chunks=2, stride=1, bottleneck=4)
-        >>> network = ConvolutionNetwork.made(
-        ...     torch.zeros(9, 5), 7, **sizes, word_dropout=0.2, dropout=0.5, frozen=False, seed=0)
-        >>> network(torch.tensor([[2, 8, 3]]), torch.tensor([3])).shape
-        torch.Size([1, 7])
-        """
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            convolution = ChunkedConvolution(table.shape[1], widths, filters, chunks, stride)
-            return cls(WordEmbedding(table, word_dropout, frozen), convolution, bottleneck, labels, dropout)
+        self.words = WordEmbedding(table, config.words.dropout, config.words.frozen)
+        self.convolution = ChunkedConvolution(
+            table.shape[1], config.widths, config.filters, config.chunks, config.stride
+        )
+        self.bottleneck = nn.Linear(self.convolution.size, config.bottleneck)
+        self.output = nn.Linear(config.bottleneck, labels)
+        self.dropout = config.dropout
 
     def forward(
-        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, draws: np.random.Generator | None = None
+        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, rng: np.random.Generator | None = None
     ) -> Tensor:
         """(documents, tokens) -> logits (documents, labels)."""
         if candidates is not None:
             raise ValueError("a network without attention scores all labels")
-        largest = self.convolution(self.words(ids, draws), lengths)  # (documents, widths * chunks * filters)
-        scores: Tensor = self.output(dropped(torch.relu_(self.bottleneck(largest)), self.dropout, draws))
+        largest = self.convolution(self.words(ids, rng), lengths)  # (documents, widths * chunks * filters)
+        scores: Tensor = self.output(dropout(torch.relu_(self.bottleneck(largest)), self.dropout, rng))
         return scores
 
-    def expect(self, share: float) -> None:
-        """Start with scores that fit if this share of labels is right."""
-        expect_share(self.output, share)
+    def init_output_bias(self, share: float) -> None:
+        """Start with scores that fit if this share of labels is relevant."""
+        init_output_bias(self.output, share)

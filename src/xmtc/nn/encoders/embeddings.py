@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.errors import BadModelFolder, XmtcError
+from xmtc.errors import XmtcError
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
 from xmtc.nn.encoders.pretrained import load_pretrained
-from xmtc.nn.parallel import cores_at_work
+from xmtc.nn.parallel import torch_threads
 from xmtc.nn.serialization import read_network, weights_of
 from xmtc.nn.settings import EncoderSettings
 from xmtc.storage import FolderReader, FolderWriter
@@ -41,7 +41,7 @@ class EncoderVectors:
         if corpus.texts is None:
             raise XmtcError(f"this model was trained on texts, which {corpus.name} does not have")
         texts = EncoderTexts(self.tokenizer.encode(corpus.texts, self.max_tokens))
-        with cores_at_work(len(batches_of(texts))) as cores:  # a single text is read by all cores together
+        with torch_threads(len(batches_of(texts))) as cores:  # a single text is read by all cores together
             return unit(self.encoder.vectors(texts, cores, "vectors of documents"))
 
     def save(self, folder: FolderWriter) -> None:
@@ -55,9 +55,7 @@ class EncoderVectors:
         """The inverse of `save`; BadModelFolder if the parts do not fit."""
         tokenizer = SubwordTokenizer.from_json(folder.text("subwords.json"))
         facts = folder.json(WEIGHTS)
-        encoder = read_network(folder, WEIGHTS, lambda _: Encoder.from_facts(facts, _plain(settings)))
-        if len(tokenizer) > encoder.vocabulary:
-            raise BadModelFolder(f"{folder.folder}: the tokenizer of the search is not that of its encoder")
+        encoder = read_network(folder, WEIGHTS, lambda _: Encoder.from_facts(facts, _plain(settings), len(tokenizer)))
         return cls(tokenizer, encoder, settings.max_tokens)
 
 

@@ -1,7 +1,7 @@
 """A pretrained transformer that makes a vector of each document: whole, or with its lower layers frozen.
 
-The frozen part runs once, without dropout; what it finds is kept (`StateStore`) and read in every epoch. That is what
-makes training affordable on a CPU. Threads may call an encoder at the same time: chance comes from `draws`.
+The frozen part runs once, without dropout; what it finds is kept (`HiddenStateCache`) and read in every epoch. That is
+what makes training affordable on a CPU. Threads may call an encoder at the same time: chance comes from `rng`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from torch.utils.checkpoint import checkpoint
 
 from xmtc.errors import ConfigError
 from xmtc.nn.batching import Ints, by_tokens, padded
-from xmtc.nn.dropout import OwnChance
+from xmtc.nn.dropout import RngDropoutMode
 from xmtc.nn.encoders.families import XLNET, Family, family_of
-from xmtc.nn.encoders.hidden_state_cache import StateStore
+from xmtc.nn.encoders.hidden_state_cache import HiddenStateCache
 from xmtc.nn.encoders.pretrained import Pretrained, empty_encoder
 from xmtc.nn.parallel import Cores
 from xmtc.nn.settings import EncoderSettings
 from xmtc.progress import progress
 from xmtc.text.token_store import TokenStore
 
-TOKENS_TOGETHER = 2048  # with padding, in prediction
+MAX_BATCH_TOKENS = 2048  # with padding, in prediction
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class EncoderTexts:
     """Documents as an encoder reads them: token ids and, if it has a frozen part, what that found for them."""
 
     tokens: TokenStore
-    states: StateStore | None = None
+    states: HiddenStateCache | None = None
 
     @property
     def lengths(self) -> Ints:
@@ -49,7 +49,7 @@ class EncoderTexts:
 
 def batches_of(texts: EncoderTexts) -> list[Ints]:
     """All documents in batches that are computed together in prediction: of similar length, the longest first."""
-    return by_tokens(texts.lengths, TOKENS_TOGETHER)
+    return by_tokens(texts.lengths, MAX_BATCH_TOKENS)
 
 
 class Encoder(nn.Module):
@@ -118,15 +118,18 @@ class Encoder(nn.Module):
         return {"pooling": self.pooling, "last_layers": self.last_layers, "config": settings}
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any], settings: EncoderSettings) -> Self:
-        """An encoder for prediction, without weights; ValueError for facts that make none."""
+    def from_facts(cls, facts: Mapping[str, Any], settings: EncoderSettings, tokens: int) -> Self:
+        """An encoder for prediction, without weights; ValueError for facts that make none for this many token ids."""
         try:
             if facts["pooling"] not in ("first", "last", "mean"):
                 raise ValueError(f"pooling {facts['pooling']!r}")
             plain = settings.model_copy(update={"frozen_layers": 0, "checkpointing": False})
-            return cls(empty_encoder(facts["config"]), facts["pooling"], plain, int(facts["last_layers"]))
+            encoder = cls(empty_encoder(facts["config"]), facts["pooling"], plain, int(facts["last_layers"]))
         except (KeyError, TypeError, AttributeError, ConfigError) as error:
             raise ValueError(f"no encoder can be made of these facts: {error}") from error
+        if encoder.vocabulary < tokens:
+            raise ValueError(f"an encoder of {encoder.vocabulary} tokens for {tokens}")
+        return encoder
 
     @property
     def architecture(self) -> str:
@@ -167,7 +170,7 @@ class Encoder(nn.Module):
         whole = self.frozen == self.depth
         plain = EncoderTexts(tokens)
         width = self.width if whole else self.width // self.last_layers
-        store = StateStore(np.ones(len(tokens), np.int64) if whole else tokens.lengths, width, in_file)
+        store = HiddenStateCache(np.ones(len(tokens), np.int64) if whole else tokens.lengths, width, in_file)
 
         def work(documents: Ints) -> Tensor:
             with torch.inference_mode():
@@ -201,17 +204,17 @@ class Encoder(nn.Module):
                 yield documents, found
                 bar.advance()
 
-    def forward(self, texts: EncoderTexts, documents: Ints, draws: np.random.Generator | None = None) -> Tensor:
-        """(documents, width); dropout with chance from `draws`, without them there is none."""
-        if self.training != (draws is not None):
-            self.train(draws is not None)
-        chance: AbstractContextManager[Any] = OwnChance(draws) if draws is not None else nullcontext()
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.mixed), chance:
+    def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
+        """(documents, width); dropout with chance from `rng`, without them there is none."""
+        if self.training != (rng is not None):
+            self.train(rng is not None)
+        dropout_rng: AbstractContextManager[Any] = RngDropoutMode(rng) if rng is not None else nullcontext()
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.mixed), dropout_rng:
             if texts.states is not None and self.frozen == self.depth:
                 return texts.states.padded(documents)[:, 0]
             hidden, inside = self._begin(texts, documents)
             layers = slice(0 if texts.states is None else self.frozen, self.depth)
-            found = self._run(hidden, inside, layers, draws)[-self.last_layers :]
+            found = self._run(hidden, inside, layers, rng)[-self.last_layers :]
             return torch.cat([self._pooled(each, inside) for each in found], 1).float()
 
     @property
@@ -226,7 +229,7 @@ class Encoder(nn.Module):
         inside = steps >= ids.shape[1] - lengths[:, None] if self._left else steps < lengths[:, None]
         return ids if texts.states is None else texts.states.padded(documents, self._left), inside
 
-    def _run(self, given: Tensor, inside: Tensor, part: slice, draws: np.random.Generator | None) -> list[Tensor]:
+    def _run(self, given: Tensor, inside: Tensor, part: slice, rng: np.random.Generator | None) -> list[Tensor]:
         """Hidden states (documents, tokens, width), those that were given first and then those of each layer."""
         family, model = self.family, self.model
         if family is None:
@@ -234,18 +237,18 @@ class Encoder(nn.Module):
             states = model(input_ids=given, attention_mask=inside.long(), output_hidden_states=True).hidden_states
             return list(states)
         hidden = family.embed(model, given) if part.start == 0 else given
-        surroundings = family.surroundings(model, inside)
+        layer_inputs = family.layer_inputs(model, inside)
         states = [hidden]
         for layer in self.layers[part]:
-            if self.checkpointing and draws is not None:
+            if self.checkpointing and rng is not None:
                 # The second time must meet the same chance.
-                contexts = partial(_two_contexts, copy.deepcopy(draws))
+                contexts = partial(_two_contexts, copy.deepcopy(rng))
                 hidden = checkpoint(
-                    family.run, layer, hidden, surroundings, use_reentrant=False, preserve_rng_state=False,
+                    family.run, layer, hidden, layer_inputs, use_reentrant=False, preserve_rng_state=False,
                     context_fn=contexts,
                 )  # fmt: skip
             else:
-                hidden = family.run(layer, hidden, surroundings)
+                hidden = family.run(layer, hidden, layer_inputs)
             states.append(hidden)
         if part.stop == self.depth:
             states[-1] = family.finish(model, states[-1])
@@ -262,9 +265,9 @@ class Encoder(nn.Module):
         return hidden[torch.arange(len(hidden)), place]
 
 
-def _two_contexts(draws: np.random.Generator) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+def _two_contexts(rng: np.random.Generator) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     """For a layer that is computed twice: the first time there is a source of chance already."""
-    return nullcontext(), OwnChance(draws)
+    return nullcontext(), RngDropoutMode(rng)
 
 
 def computes_bfloat16() -> bool:

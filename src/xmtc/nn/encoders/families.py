@@ -30,11 +30,11 @@ class Family(Protocol):
         """What goes into the lowest layer, from ids (documents, tokens)."""
         ...
 
-    def surroundings(self, model: Any, inside: Tensor) -> Any:
+    def layer_inputs(self, model: Any, inside: Tensor) -> Any:
         """What every layer is told beside hidden states: masks, positions; `inside` (documents, tokens): no padding."""
         ...
 
-    def run(self, layer: nn.Module, hidden: Tensor, surroundings: Any) -> Tensor:
+    def run(self, layer: nn.Module, hidden: Tensor, layer_inputs: Any) -> Tensor:
         """One layer."""
         ...
 
@@ -63,18 +63,18 @@ class LikeBert:
             return wide
         return hidden
 
-    def surroundings(self, model: Any, inside: Tensor) -> Tensor | None:
+    def layer_inputs(self, model: Any, inside: Tensor) -> Tensor | None:
         """What to add to attention's scores, (documents, 1, 1, tokens); None if there is no padding."""
         if bool(inside.all()):
             return None
         lowest = torch.finfo(torch.float32).min
         return torch.zeros(inside.shape).masked_fill_(~inside, lowest)[:, None, None]
 
-    def run(self, layer: nn.Module, hidden: Tensor, surroundings: Tensor | None) -> Tensor:
+    def run(self, layer: nn.Module, hidden: Tensor, layer_inputs: Tensor | None) -> Tensor:
         """One layer."""
         if torch.is_inference_mode_enabled() and hasattr(layer, "intermediate"):
-            return _read(layer, hidden, surroundings)
-        found = layer(hidden, surroundings)
+            return _read(layer, hidden, layer_inputs)
+        found = layer(hidden, layer_inputs)
         states: Tensor = found[0] if isinstance(found, tuple) else found
         return states
 
@@ -98,7 +98,7 @@ class XlNet:
         hidden: Tensor = model.dropout(model.word_embedding(ids))
         return hidden
 
-    def surroundings(self, model: Any, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def layer_inputs(self, model: Any, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(mask (tokens, tokens, documents, 1), segments (tokens, tokens, documents, 2), positions)."""
         documents, tokens = inside.shape
         # A token never sees padding, but padding sees itself, lest its softmax be over nothing.
@@ -111,9 +111,9 @@ class XlNet:
         positions = model.dropout(model.relative_positional_encoding(tokens, tokens, bsz=documents))
         return mask, segments, positions
 
-    def run(self, layer: nn.Module, hidden: Tensor, surroundings: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    def run(self, layer: nn.Module, hidden: Tensor, layer_inputs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """One layer, which has the tokens first."""
-        mask, segments, positions = surroundings
+        mask, segments, positions = layer_inputs
         found: Tensor = layer(hidden.transpose(0, 1), None, mask, None, positions, segments)[0]
         return found.transpose(0, 1)
 

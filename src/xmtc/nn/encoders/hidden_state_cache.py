@@ -19,10 +19,10 @@ from xmtc.nn.batching import Ints
 SHARE_OF_MEMORY = 0.5  # of what is free; more goes into a file
 
 
-class StateStore:
+class HiddenStateCache:
     """Vectors of the tokens of documents of any lengths, two bytes a number, in memory or in a temporary file.
 
-    >>> store = StateStore(np.array([2, 1]), width=3)
+    >>> store = HiddenStateCache(np.array([2, 1]), width=3)
     >>> store.put(np.array([1, 0]), torch.ones(2, 2, 3))
     >>> store.padded(np.array([1, 0]))[:, :, 0].tolist(), store.padded(np.array([1, 0]), left=True)[:, :, 0].tolist()
     ([[1.0, 0.0], [1.0, 1.0]], [[0.0, 1.0], [1.0, 1.0]])

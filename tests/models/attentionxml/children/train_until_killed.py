@@ -11,14 +11,14 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "support"))
 from contract_corpus import small_corpus
 
 from xmtc.models.registry import make
-from xmtc.nn.trainer import Task
+from xmtc.nn.trainer import Trainer
 
 folder, settings, steps = Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])
-real_step = Task._step
+real_step = Trainer._step
 taken = 0
 
 
-def step(self: Task, loss: float) -> None:
+def step(self: Trainer, loss: float) -> None:
     """A step, the last one being the process's last moment."""
     global taken
     taken += 1
@@ -27,5 +27,5 @@ def step(self: Task, loss: float) -> None:
     real_step(self, loss)
 
 
-Task._step = step  # type: ignore[method-assign]
+Trainer._step = step  # type: ignore[method-assign]
 make("attentionxml", **settings).fit(small_corpus(), checkpoints=folder)

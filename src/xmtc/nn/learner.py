@@ -1,0 +1,37 @@
+"""`Learner`: what a method brings to `xmtc.nn.trainer.train`; free of Lightning, as prediction needs the networks too."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from xmtc.corpus.labels import Csr
+from xmtc.nn.batching import Ints
+from xmtc.nn.metrics import EVAL_K, ndcg
+from xmtc.nn.parallel import Cores
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+class Learner(ABC, Generic[Network]):
+    """A network, the documents it is trained on, its loss, and the documents it is validated on."""
+
+    network: Network
+    lengths: Ints  #: tokens of each training document
+    valid_targets: Csr  #: the labels of the validation documents
+
+    @abstractmethod
+    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
+        """The mean loss of some training documents; `rng` is for dropout and sampling."""
+
+    @abstractmethod
+    def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
+        """The k best labels of each validation document."""
+
+    def validation_ndcg(self, cores: Cores) -> float | None:
+        """nDCG@5 on the validation documents that have labels, as a fraction; None without such."""
+        return ndcg(self.predict_valid(EVAL_K, cores), self.valid_targets) if self.valid_targets.nnz else None
