@@ -222,7 +222,7 @@ class Search:
                 candidate.check_installed()
                 there.append(candidate)
             except MissingExtra as error:
-                self.tried.append(Tried(candidate.name, 0.0, note=f"not tried: {error}"))
+                self.tried.append(Trial(candidate.name, 0.0, note=f"not tried: {error}"))
                 left_out.setdefault(error.extra, []).append(candidate.name)
         for extra, names in left_out.items():
             self.say(f"left out: {', '.join(names)}; to have them: pip install 'xmtc[{extra}]'")
