@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import xmtc
 from xmtc.data import demo_folder
-from xmtc.evaluation.ranking import Judged, align
+from xmtc.evaluation.ranking import RankingMetrics, align
 from xmtc.evaluation.significance import bootstrap_intervals, compare
 
 METRICS = ("P@1", "P@5", "nDCG@5")
@@ -20,9 +20,9 @@ def main() -> None:
     for name in ("prior", "knn"):
         top = xmtc.make(name).fit(train).predict(test, k=5)
         answers[name] = top
-        judged = Judged.of(top, align(top, test))
-        values = judged.metrics([1, 5])
-        for metric, interval in bootstrap_intervals(judged, METRICS).items():
+        ranking = RankingMetrics.of(top, align(top, test))
+        values = ranking.metrics([1, 5])
+        for metric, interval in bootstrap_intervals(ranking, METRICS).items():
             print(f"{name:<6} {metric:<7} {100 * values[metric]:6.2f}  [{interval.low:.1f}, {interval.high:.1f}]")
 
     print("\nknn minus prior, on the same documents")

@@ -263,9 +263,13 @@ def test_the_picture_is_small() -> None:
     ],
 )
 def test_examples_run(
-    script: str, arguments: list[str], expected: list[str], files: Path, monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    arguments: list[str],
+    expected: list[str],
+    files: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(files)
     monkeypatch.setattr(sys, "argv", [script, *arguments])
     runpy.run_path(str(ROOT / "examples" / script), run_name="__main__")
@@ -284,8 +288,12 @@ def test_the_example_model_passes_the_contract(tmp_path: Path) -> None:
     suite = ["tests/contract", "--ignore=tests/contract/test_golden.py", "-k", "centroid"]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *suite, "-p", "no:cacheprovider", "-v"],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-1000:]
     passed = re.search(r"(\d+) passed", run.stdout)
     assert passed is not None

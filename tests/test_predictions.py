@@ -89,19 +89,17 @@ def test_to_csr_holds_every_listed_label(rows: Naive) -> None:
         assert stored == {label: score for label, score in row if label >= 0}
 
 
-@given(st.data(), st.sampled_from([None, [1.0, 1.0], [1.0, 3.0], [8.0, 0.0]]), st.none() | st.integers(1, 15))
-def test_blend(data: st.DataObject, weights: list[float] | None, k: int | None) -> None:
+@given(st.data(), st.none() | st.integers(1, 15))
+def test_blend(data: st.DataObject, k: int | None) -> None:
     documents = data.draw(st.integers(1, 3))
     parts = [data.draw(candidates(documents)) for _ in range(2)]
-    shares = np.array(weights or [1, 1]) / sum(weights or [1, 1])
     expected = []
     for rows in zip(*parts, strict=True):
         sums: dict[int, float] = {}
-        for row, share in zip(rows, shares.tolist(), strict=True):
-            for label, score in row:
-                sums[label] = sums.get(label, 0.0) + share * score
+        for label, score in (pair for row in rows for pair in row):
+            sums[label] = sums.get(label, 0.0) + score / 2
         expected.append(naively_sorted([*sums.items()])[: k or max(len(part[0]) for part in parts)])
-    assert pairs_of(Predictions.blend([sorted_of(part) for part in parts], weights, k)) == expected
+    assert pairs_of(Predictions.blend([sorted_of(part) for part in parts], k)) == expected
 
 
 def test_blend_of_one_is_itself() -> None:
@@ -122,11 +120,6 @@ def test_blend_refuses_what_does_not_fit() -> None:
     for parts in ([], [one, two], [one, other_labels]):
         with pytest.raises(ValueError, match="same documents and labels"):
             Predictions.blend(parts)
-    with pytest.raises(ValueError, match="1 weights for 2 predictions"):
-        Predictions.blend([one, one], [1.0])
-    for weights in ([0.0, 0.0], [2.0, -1.0], [float("nan"), 1.0]):
-        with pytest.raises(ValueError, match="weights must be"):
-            Predictions.blend([one, one], weights)
 
 
 def test_blend_refuses_a_score_that_is_no_number_unless_its_place_is_empty() -> None:

@@ -174,6 +174,12 @@ def test_newer_format(tmp_path: Path) -> None:
     bad(path, f"format {storage.FORMAT + 1}", "upgrade xmtc")
 
 
+def test_older_format(tmp_path: Path) -> None:
+    path = write(tmp_path / "model")
+    rewrite_manifest(path, lambda manifest: manifest.update(format=storage.FORMAT - 1))
+    bad(path, "made by an older version of xmtc", "train the model again")
+
+
 def test_extra_file_is_named_and_never_read(tmp_path: Path) -> None:
     path = write(tmp_path / "model")
     (path / "extra.json").write_text("{}")

@@ -1,7 +1,7 @@
 """AttentionXML taken apart on `debtags`, as in the paper's Table 4, over several seeds; and the seeds together.
 
     python -m benchmarks.ablations.attentionxml --models DIR [--data DIR] [--seeds 0,1,2] [--words-file FILE]
-        [--variants xml-cnn,max-pooling,no-averaging,full] [--set key=value ...] [--validate]
+        [--variants xml-cnn,bilstm,no-averaging,full] [--set key=value ...] [--validate]
 
 `full` is recipes/attentionxml/debtags.yaml, the others are the recipes beside it and that of `xml_cnn`. Models are
 trained as `xmtc train` does it and judged by the test documents; with --validate, a tenth of the training documents
@@ -25,7 +25,7 @@ from xmtc.recipes import put, read_recipe
 RECIPES = Path(__file__).parents[2] / "recipes"
 FILES = {
     "xml-cnn": "xml_cnn/debtags.yaml",
-    "max-pooling": "attentionxml/debtags-max-pooling.yaml",
+    "bilstm": "xml_cnn/debtags-bilstm.yaml",
     "no-averaging": "attentionxml/debtags-no-averaging.yaml",
     "full": "attentionxml/debtags.yaml",
 }

@@ -48,8 +48,7 @@ def our_settings(job: dict[str, Any], vectors: Path) -> dict[str, Any]:
         "beam_width": job["candidates"],
         "hidden": job["hidden"],
         "layers": job["layers"],
-        "own_outputs": False,  # as LibMultiLabel, and the paper
-        "shortcut": False,
+        "word_skip": False,  # as LibMultiLabel, and the paper
         "logsumexp_score": False,
         "words": {"vectors": str(vectors), "max_tokens": job["max_tokens"]},
         # So few epochs are too few to average weights over.

@@ -31,8 +31,10 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
     """(median milliseconds a step, mean with averaging and evaluation, peak GiB)."""
     import torch
 
+    from xmtc.models.attentionxml.model import AttentionXmlConfig
     from xmtc.models.attentionxml.network import AttentionXmlNetwork
     from xmtc.nn.datasets import Documents
+    from xmtc.nn.layers import seeded
     from xmtc.nn.level import Beam, LevelLearner
     from xmtc.nn.settings import TrainingSettings
     from xmtc.nn.trainer import Trainer, _fit
@@ -60,12 +62,11 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
     for rows in (np.arange(documents), np.arange(documents, total)):
         beam = Beam(followed[rows], np.zeros((len(rows), parents), np.float32))
         parts.append((Documents(tokens.take(rows), targets[rows]), beam))
-    table = rng.normal(0, 0.4, (WORDS, DIMENSIONS)).astype(np.float32)
-    network = AttentionXmlNetwork.made(
-        table, labels, hidden=hidden, layers=[hidden], word_dropout=0.2, dropout=0.5, frozen=False,
-        own_outputs=False, bottleneck=None, seed=0,
-    )  # fmt: skip
-    learner = LevelLearner(network, level, False, *parts[0], *parts[1])
+    table = torch.from_numpy(rng.normal(0, 0.4, (WORDS, DIMENSIONS)).astype(np.float32))
+    config = AttentionXmlConfig(hidden=hidden, layers=(hidden,), word_skip=False, logsumexp_score=False)
+    with seeded(0):
+        network = AttentionXmlNetwork(table, labels, config)
+    learner = LevelLearner(network, level, *parts[0], *parts[1])
     task = Trainer(
         learner,
         TrainingSettings(epochs=1, batch_size=BATCH, swa_start_epoch=0, evaluate_every=100),

@@ -26,13 +26,12 @@ from numpy.typing import NDArray
 
 from benchmarks.scale.linear import peak_mb
 from benchmarks.timing import arguments, corpus
+from xmtc.models.knn import KnnConfig
 from xmtc.models.neighbour_vectors import fit_vectors
-from xmtc.nn.settings import EncoderSettings
 from xmtc.search.dense_index import DenseIndex
 from xmtc.search.neighbours import DocumentSearch, SearchSettings, VectorKind
 from xmtc.text.embedding_table import LEARN, WordSettings, words_of
 from xmtc.text.mean_embeddings import unit
-from xmtc.text.tfidf import TfIdfSettings
 
 FALL, BLOCK = 1.3, 100_000
 JUDGED, RECALL_AT, WANTED = 1000, 10, 0.95
@@ -46,9 +45,10 @@ def corpus_neighbours(data: Path, name: str, file: str, neighbours: int) -> None
     kinds: list[VectorKind] = ["mean", "tfidf_mean", "tfidf"]
     for kind in kinds:
         start = time.perf_counter()
-        tfidf = TfIdfSettings(idf="plain")
-        vectors, matrix = fit_vectors(kind, train, tfidf, words, EncoderSettings(), 0, (tokenizer, tokens, table))
-        search = DocumentSearch.of(SearchSettings(vectors=kind, index="flat"), vectors, matrix, train.texts)
+        settings = SearchSettings(vectors=kind, index="flat")
+        config = KnnConfig(search=settings.model_dump(), words=words)
+        vectors, matrix = fit_vectors(config, train, (tokenizer, tokens, table))
+        search = DocumentSearch.of(settings, vectors, matrix, train.texts)
         made = time.perf_counter()
         found = search.nearest_of_training(matrix, neighbours)
         end = time.perf_counter()

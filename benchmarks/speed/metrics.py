@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import LabelSet
 from xmtc.evaluation.evaluate import evaluate
-from xmtc.evaluation.ranking import Judged
+from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.labelspace.propensity import Propensity
 from xmtc.predictions import Predictions
 
@@ -102,7 +102,7 @@ def main() -> None:
     )
 
     start = time.perf_counter()
-    ours = Judged.of(predictions, corpus, weights).metrics(KS)
+    ours = RankingMetrics.of(predictions, corpus, weights).metrics(KS)
     ranking_seconds = time.perf_counter() - start
     start = time.perf_counter()
     evaluate(predictions, corpus, KS, train_documents=options.documents)
@@ -114,7 +114,7 @@ def main() -> None:
     start = time.perf_counter()
     naive = plain_loop(ids, truth, plain_weights)
     loop_seconds = (time.perf_counter() - start) * options.documents / few
-    same = Judged.of(predictions[:few], corpus[:few], weights).metrics(KS)
+    same = RankingMetrics.of(predictions[:few], corpus[:few], weights).metrics(KS)
     assert all(math.isclose(naive[name], same[name], rel_tol=1e-9) for name in same), (naive, same)
 
     print(f"xmtc, ranking metrics               {ranking_seconds:8.2f} s")

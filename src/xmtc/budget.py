@@ -1,4 +1,4 @@
-"""Time as a budget: words for it, training that ends in time with what it has, and an alarm for what does not end."""
+"""Time budgets: durations as text, training that ends in time, and an alarm for work that does not end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def seconds_in(text: str) -> float:
 
 
 class TimeLimit:
-    """Time for some trainings that follow one another; each may take its share of what is left."""
+    """Time for several successive trainings; each may take its share of what is left."""
 
     def __init__(self, seconds: float, trainings: int) -> None:
         self._end = time.monotonic() + seconds
@@ -49,7 +49,7 @@ _limit: ContextVar[TimeLimit | None] = ContextVar("limit", default=None)
 
 @contextmanager
 def time_limit(seconds: float, trainings: int = 1) -> Iterator[None]:
-    """Have the networks that are trained in the block end in time, each with the best weights that it has by then.
+    """Limit the time of the network trainings in the block; each ends with the best weights it has by then.
 
     >>> with time_limit(60, trainings=2):
     ...     0 < end_of_training() - time.monotonic() <= 30
@@ -65,13 +65,13 @@ def time_limit(seconds: float, trainings: int = 1) -> Iterator[None]:
 
 
 def end_of_training() -> float | None:
-    """When (`time.monotonic`) the training that begins now is to end, None if it may take as long as it likes."""
+    """When (`time.monotonic`) the training that begins now is to end; None if there is no limit."""
     limit = _limit.get()
     return limit.next_end() if limit is not None else None
 
 
 class Alarm:
-    """Whether the time was up; see `alarm`."""
+    """Whether the alarm rang; see `alarm`."""
 
     rang = False
 
@@ -80,7 +80,7 @@ class Alarm:
 def alarm(seconds: float) -> Iterator[Alarm]:
     """Stop the block by KeyboardInterrupt, as Ctrl-C does, when its time is up.
 
-    Where that cannot be done, which is on Windows and outside of the main thread, it runs to its end.
+    On Windows and outside of the main thread that is not possible: the block runs to its end.
 
     >>> with alarm(60) as clock:
     ...     pass

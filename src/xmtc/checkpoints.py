@@ -1,4 +1,4 @@
-"""Finished pieces of a training run, kept on disk so that a run that was killed can go on."""
+"""Finished pieces of a training run, kept on disk so that a killed run can be resumed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ABOUT = "run.json"
 class Checkpoints:
     """Named groups of arrays in a folder of their own, written whole or not at all.
 
-    `run` says what is being trained (method, settings, documents). A folder that holds pieces of another run is an
-    error: they would not fit. Without a folder nothing is kept. `log_folder` is where a run's curves go (TensorBoard).
+    `run` identifies the training (method, settings, documents). A folder with pieces of another run is an error: they
+    would not fit. Without a folder nothing is kept. `log_folder` is for the run's TensorBoard curves.
 
     >>> import tempfile
     >>> kept = Checkpoints(Path(tempfile.mkdtemp()) / "pieces", {"model": "dismec"})
@@ -47,11 +47,11 @@ class Checkpoints:
             )
 
     def put(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Keep arrays under a name, replacing what was there."""
+        """Keep arrays under a name, replacing older ones."""
         from safetensors.numpy import save
 
         if self.folder is not None:
-            # Not np.ascontiguousarray, which makes a list of a single number.
+            # Not np.ascontiguousarray, which turns a scalar into an array of one dimension.
             contiguous = {key: np.asarray(value, order="C") for key, value in arrays.items()}
             try:
                 if not self.folder.exists():
@@ -62,7 +62,7 @@ class Checkpoints:
                 raise BadModelFolder(f"{self.folder}: cannot write a checkpoint: {error.strerror}") from error
 
     def drop(self, name: str) -> None:
-        """Forget what was kept under a name, if anything."""
+        """Remove the arrays kept under a name, if any."""
         if self.folder is not None:
             (self.folder / f"{name}.safetensors").unlink(missing_ok=True)
 
@@ -71,17 +71,19 @@ class Checkpoints:
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
-        if self.folder is None or not (self.folder / f"{name}.safetensors").exists():
+        if self.folder is None:
             return None
         file = self.folder / f"{name}.safetensors"
         try:
             return dict(load(file.read_bytes()))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
         except (OSError, SafetensorError, ValueError) as error:
             raise BadModelFolder(f"{file}: a damaged checkpoint: {error}; remove it to do this piece again") from error
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write a file so that it is whole whenever it is there."""
+    """Write a file so that it is whole whenever it exists."""
     partial = file.with_name(f"{file.name}.{os.getpid()}.part")
     with open(partial, "wb") as stream:
         stream.write(content)

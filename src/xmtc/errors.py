@@ -1,4 +1,4 @@
-"""The errors that a user can cause and mend; the command line prints them as one line and exits with 2."""
+"""Errors that a user can cause and fix; the command line prints them as one line and exits with 2."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class XmtcError(Exception):
-    """Something the user can mend; the message says what is wrong and what to do.
+    """Something the user can fix; the message says what is wrong and what to do.
 
     >>> str(XmtcError("the corpus has no labels; name the column with labels='tags'"))
     "the corpus has no labels; name the column with labels='tags'"
@@ -14,7 +14,7 @@ class XmtcError(Exception):
 
 
 class BadInput(XmtcError):
-    """A file, and where known its line, that cannot be taken as it is.
+    """A file that cannot be used as it is, with the line where known.
 
     >>> print(BadInput("docs.jsonl", 3, "not JSON: unexpected end", "mend the line or pass --skip-bad"))
     docs.jsonl:3: not JSON: unexpected end; mend the line or pass --skip-bad
@@ -29,7 +29,7 @@ class BadInput(XmtcError):
         self.remedy = remedy
 
     def __reduce__(self) -> tuple[type[BadInput], tuple[str, int | None, str, str]]:
-        # An exception is pickled as its message alone, from which a worker's error could not be made again.
+        # By default an exception is pickled as its message alone, from which it cannot be rebuilt in another process.
         return type(self), (self.path, self.line, self.problem, self.remedy)
 
 
@@ -42,11 +42,11 @@ class BadModelFolder(XmtcError):
 
 
 class NotFitted(XmtcError):
-    """A model was asked to predict, explain or save before it was fitted."""
+    """A model that is not fitted cannot predict, explain or save."""
 
 
 class OutOfMemory(XmtcError):
-    """Training would need more memory than there is; raised before it starts."""
+    """Training would need more memory than is available; raised before it starts."""
 
 
 class MissingExtra(ConfigError):

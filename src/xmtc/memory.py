@@ -1,4 +1,4 @@
-"""How much memory this process can still take; a run that needs more is refused before it starts."""
+"""The memory that this process can still take; a run that needs more is refused before it starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int:
-    """Bytes that this process can still take: the least of what the machine, its container and its limits allow.
+    """Bytes that this process can still take: the minimum of what the machine, its container and its limits allow.
 
     >>> available_memory() > 0
     True
@@ -23,12 +23,12 @@ def available_memory() -> int:
 
 
 def peak_memory() -> int:
-    """The most bytes that this process has had at once, so far.
+    """The peak memory of this process so far, in bytes.
 
     >>> peak_memory() > 0
     True
     """
-    # Not `ru_maxrss` where there is a choice: it also counts what the process that started this one had.
+    # `ru_maxrss` also counts the memory of the process that started this one.
     facts = _numbers(PROC / "self" / "status")
     if "VmHWM" in facts:
         return facts["VmHWM"] * 1024
@@ -41,7 +41,7 @@ def peak_memory() -> int:
 
 
 def _free() -> int:
-    """What the machine has free; where no system call tells, as much as one could wish."""
+    """The free memory of the machine; unlimited where no system call tells."""
     facts = _numbers(PROC / "meminfo")
     if "MemAvailable" in facts:
         return facts["MemAvailable"] * 1024
@@ -54,7 +54,7 @@ def _free() -> int:
 
 
 def _container_room() -> Iterator[int]:
-    """What each control group that this process is in leaves it (version 2, or the memory controller of version 1)."""
+    """What each control group of this process leaves it (version 2, or the memory controller of version 1)."""
     try:
         lines = (PROC / "self" / "cgroup").read_text().splitlines()
     except OSError:
@@ -69,28 +69,25 @@ def _container_room() -> Iterator[int]:
         else:
             continue
         group = top / inside.strip("/")
-        # In a container the path may be the host's, of which only the top is to be seen.
+        # In a container the path may be the host's, of which only the top is visible.
         for folder in {group, *group.parents, top} - {*top.parents}:
             limit, now = _number(folder / most), _number(folder / used)
             if limit is not None and now is not None:
-                # Pages of files count as used but are given back when they are wanted.
+                # Cached files count as used, but the system frees them when it needs memory.
                 yield limit - now + _numbers(folder / "memory.stat").get(cache, 0)
 
 
 def _process_room() -> Iterator[int]:
-    """What `ulimit` leaves, of all addresses and of data."""
+    """What `ulimit` leaves, of the address space and of data."""
     try:
         import resource
     except ImportError:  # Windows
         return
-    try:
-        sizes = [int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in (PROC / "self" / "statm").read_text().split()]
-    except OSError:
-        sizes = [0] * 7
-    for kind, used in ((resource.RLIMIT_AS, sizes[0]), (resource.RLIMIT_DATA, sizes[5])):
+    facts = _numbers(PROC / "self" / "status")
+    for kind, used in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
         soft, _ = resource.getrlimit(kind)
         if soft != resource.RLIM_INFINITY:
-            yield soft - used
+            yield soft - facts.get(used, 0) * 1024
 
 
 def _number(file: Path) -> int | None:
@@ -102,7 +99,7 @@ def _number(file: Path) -> int | None:
 
 
 def _numbers(file: Path) -> dict[str, int]:
-    """The lines `name number` or `name: number kB` of a file of the system; nothing if there is no such file."""
+    """The lines `name number` or `name: number kB` of a system file; empty if there is no such file."""
     try:
         lines = [line.replace(":", " ").split() for line in file.read_text().splitlines()]
     except OSError:
@@ -111,7 +108,7 @@ def _numbers(file: Path) -> dict[str, int]:
 
 
 def give_back_memory() -> None:
-    """Hand memory that was freed back to the system, where the C library can: threads leave it in many small pieces.
+    """Return freed memory to the system, where the C library can: threads leave it in many small pieces.
 
     >>> give_back_memory()
     """

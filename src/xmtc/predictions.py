@@ -17,7 +17,7 @@ from xmtc.errors import XmtcError
 
 
 class ScoreKind(StrEnum):
-    """What a score says."""
+    """What a score means."""
 
     PROBABILITY = "probability"  #: in 0..1 by construction, not checked against data
     CALIBRATED = "calibrated"  #: in 0..1 and fitted on validation documents: 0.8 is right 8 times in 10
@@ -54,7 +54,7 @@ class Predictions:
         kind: ScoreKind = ScoreKind.RANKING,
         k: int | None = None,
     ) -> Predictions:
-        """Put candidates of any order into the one order, cut to the k best; entries with id -1 go last."""
+        """Sort candidates by score and keep the k best; entries with id -1 go last."""
         scores32 = np.where(ids < 0, -np.inf, scores).astype(np.float32)
         if np.isnan(scores32).any():
             raise ValueError("a score is not a number")
@@ -88,11 +88,10 @@ class Predictions:
 
     def threshold(self, at: float | NDArray[np.floating[Any]]) -> Predictions:
         """Keep only labels that score at least `at`: one number, or one for each label id."""
-        bar = np.asarray(at, np.float32)
-        if np.isnan(bar).any():
+        minimum = np.asarray(at, np.float32)
+        if np.isnan(minimum).any():
             raise XmtcError("a threshold that is not a number (NaN) would drop every label")
-        needed = bar[np.maximum(self.ids, 0)] if bar.ndim else bar
-        keep = (self.ids >= 0) & (self.scores >= needed)
+        keep = (self.ids >= 0) & (self.scores >= (minimum[np.maximum(self.ids, 0)] if minimum.ndim else minimum))
         # Kept entries move to the front: a stable sort on "dropped" leaves their order as it is.
         order = np.argsort(~keep, axis=1, kind="stable")
         ids = np.take_along_axis(np.where(keep, self.ids, -1), order, 1)
@@ -108,10 +107,8 @@ class Predictions:
         return matrix
 
     @staticmethod
-    def blend(
-        parts: Sequence[Predictions], weights: Sequence[float] | None = None, k: int | None = None
-    ) -> Predictions:
-        """The weighted mean of several lists over the same documents and labels; an absent label counts as 0.
+    def blend(parts: Sequence[Predictions], k: int | None = None) -> Predictions:
+        """The mean of several lists over the same documents and labels; an absent label counts as 0.
 
         >>> labels = LabelSet.of(["a", "b"])
         >>> one = Predictions(np.array([[0]], np.int32), np.array([[0.8]], np.float32), labels)
@@ -121,16 +118,8 @@ class Predictions:
         """
         if not parts or len({(len(part), len(part.labels)) for part in parts}) != 1:
             raise ValueError("only predictions for the same documents and labels can be blended")
-        shares = [float(weight) for weight in weights] if weights is not None else [1.0] * len(parts)
-        if len(shares) != len(parts):
-            raise ValueError(f"{len(shares)} weights for {len(parts)} predictions")
-        whole = sum(shares)
-        if not (all(share >= 0 for share in shares) and 0 < whole < np.inf):
-            raise ValueError(f"weights must be 0 or more and not all 0, not {shares}")
         ids = np.concatenate([part.ids for part in parts], axis=1)
-        scores = np.concatenate(
-            [part.scores * np.float32(share / whole) for part, share in zip(parts, shares, strict=True)], axis=1
-        )
+        scores = np.concatenate([part.scores for part in parts], axis=1) * np.float32(1 / len(parts))
         # Sort each row by label, then add up runs of the same label; each row begins a new run.
         row_starts = np.arange(len(ids))[:, None] * ids.shape[1]
         order = ids.argsort(axis=1, kind="stable") + row_starts

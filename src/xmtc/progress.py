@@ -1,4 +1,4 @@
-"""Progress on standard error: nothing for quick work, a bar with an ETA (or a line now and then in a log) for long."""
+"""Progress on standard error: nothing for quick work, a bar with an ETA (in a log: a line now and then) for long."""
 
 from __future__ import annotations
 
@@ -26,18 +26,14 @@ class Progress:
         self._shown = False
 
     def advance(self, steps: float = 1) -> None:
-        """Say that this many steps more are done."""
+        """Count this many further steps as done."""
         self.done += steps
         now = time.monotonic()
         if now >= self._next:
             terminal = sys.stderr.isatty()
             self._next = now + (0.2 if terminal else LOG_SECONDS)
-            print(
-                f"\r\x1b[2K{self._line()}" if terminal else self._line(),
-                end="" if terminal else "\n",
-                file=sys.stderr,
-                flush=True,
-            )
+            line = f"\r\x1b[2K{self._line()}" if terminal else f"{self._line()}\n"
+            print(line, end="", file=sys.stderr, flush=True)
             self._shown = terminal
 
     def _line(self) -> str:
@@ -55,21 +51,20 @@ class Progress:
 
 
 def clock(seconds: float) -> str:
-    """Seconds for people.
+    """Seconds as people write them.
 
     >>> clock(7.4), clock(75), clock(3700)
     ('7 s', '1:15', '1:01:40')
     """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
     return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 @contextmanager
 def progress(what: str, total: float | None = None) -> Iterator[Progress]:
-    """Show progress of the work inside the block, once it has taken two seconds.
+    """Show the progress of the work in the block, after its first two seconds.
 
     >>> with progress("counting", total=3) as bar:
     ...     for _ in range(3):
@@ -82,9 +77,9 @@ def progress(what: str, total: float | None = None) -> Iterator[Progress]:
         bar.close()
 
 
-def track(items: Iterable[T], what: str, total: float | None = None) -> Iterator[T]:
+def track(items: Iterable[T], what: str) -> Iterator[T]:
     """Iterate with progress."""
-    with progress(what, total if total is not None else len(items) if isinstance(items, Sized) else None) as bar:
+    with progress(what, len(items) if isinstance(items, Sized) else None) as bar:
         for item in items:
             yield item
             bar.advance()

@@ -208,14 +208,21 @@ def test_pipes(tagger: Path, tmp_path: Path) -> None:
     assert json.loads(text.stdout)["labels"][0]["name"]
     early = subprocess.run(
         f"set -o pipefail; {XMTC} predict {tagger} {demo_folder()} | head -n 1",
-        shell=True, executable="/bin/bash", capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert len(early.stdout.splitlines()) == 1
     assert early.stderr == ""
     train = subprocess.run(
         f"zcat {demo_folder()}/train.jsonl.gz | head -n 50 | {XMTC} train - --model prior --out {tmp_path}/m",
-        shell=True, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert train.stdout == f"{tmp_path}/m\n"
 
 

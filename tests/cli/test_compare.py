@@ -37,11 +37,8 @@ def compared(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("out") / "results"
     recipe = out.with_name("power.yaml")
     recipe.write_text("model: knn\nset:\n  neighbours: 20\ngrid:\n  power: [1.0, 4.0]\n")
-    code = main(
-        ["compare", str(corpus), "--models", "prior,parabel", "--out", str(out), "--recipe", str(recipe), "--plot",
-         "--set", "parabel.tree=given", "--set", "parabel.trees=2"]
-    )  # fmt: skip
-    assert code == 0
+    options = ["--models", "prior,parabel", "--set", "parabel.tree=given", "--set", "parabel.trees=2", "--plot"]
+    assert main(["compare", str(corpus), "--out", str(out), "--recipe", str(recipe), *options]) == 0
     return out
 
 

@@ -19,9 +19,15 @@ HOSTILE = "\x1b]0;owned\x07\x1b[31m[red]x[/]\u202e"
 
 def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        command.replace("xmtc ", f"{XMTC} "), shell=True, executable="/bin/bash", cwd=folder, capture_output=True,
-        env={**os.environ, **environment}, timeout=60, check=False,
-    )  # fmt: skip
+        command.replace("xmtc ", f"{XMTC} "),
+        shell=True,
+        executable="/bin/bash",
+        cwd=folder,
+        capture_output=True,
+        env={**os.environ, **environment},
+        timeout=60,
+        check=False,
+    )
 
 
 @pytest.fixture

@@ -44,7 +44,6 @@ FILES = {
 }
 OUT = ["--out", "out"]
 TRAIN = ["--model", "knn", *OUT]
-# fmt: off
 CASES: dict[str, tuple[Sequence[str], str]] = {
     "broken line": (["train", "broken.jsonl", *TRAIN], "broken.jsonl:2: not JSON"),
     "missing label column": (["train", "nolabels.csv", *TRAIN], "nolabels.csv:1: no column 'labels'"),
@@ -112,25 +111,35 @@ CASES: dict[str, tuple[Sequence[str], str]] = {
     "n-grams without end": (["train", "good.jsonl", *TRAIN, "--set", "tfidf.ngrams=[1,10000]"], "tfidf.ngrams.1=10000"),
     "recipe is a folder": (["train", "good.jsonl", "--recipe", "orphan", "--out", "out"], "orphan: cannot be read"),
     "features for texts": (["predict", "model", "features.jsonl"], "was trained on texts"),
-    **{f"valid {size}": (["train", "good.jsonl", *TRAIN, "--valid", size], f"--valid {size}: a share between 0 and 1")
-       for size in ("0", "1.0", "1.5", "-1", "nan", "inf", "1e400")},
-    **{f"test {size}": (["convert", "good.jsonl", "x", "--test", size], f"--test {size}: a share between 0 and 1")
-       for size in ("0", "2.7", "inf")},
+    **{
+        f"valid {size}": (["train", "good.jsonl", *TRAIN, "--valid", size], f"--valid {size}: a share between 0 and 1")
+        for size in ("0", "1.0", "1.5", "-1", "nan", "inf", "1e400")
+    },
+    **{
+        f"test {size}": (["convert", "good.jsonl", "x", "--test", size], f"--test {size}: a share between 0 and 1")
+        for size in ("0", "2.7", "inf")
+    },
     "all of it for validation": (["train", "good.jsonl", *TRAIN, "--valid", "2"], "from 1 to 1"),
-    "budget for another model": (["train", "good.jsonl", *TRAIN, "--budget", "5m"], "--budget is for --model auto"),
+    "budget for another model": (
+        ["train", "good.jsonl", *TRAIN, "--budget", "5m"],
+        "knn has no hyper-parameter 'budget'",
+    ),
     "no duration": (["train", "good.jsonl", "--model", "auto", "--out", "out", "--budget", "soon"], "is no duration"),
     "a sweep for one model": (["train", "good.jsonl", "--recipe", "sweep.yaml", *OUT], "xmtc compare takes it"),
     "nothing to compare": (["compare", "good.jsonl", "--out", "out"], "nothing to compare"),
     "compare an unknown model": (["compare", "good.jsonl", "--models", "knm", "--out", "out"], "did you mean 'knn'?"),
     "compare twice": (["compare", "good.jsonl", "--models", "knn,knn", "--out", "out"], "in the table twice"),
     "set of no model": (
-        ["compare", "good.jsonl", "--models", "knn", *OUT, "--set", "power=2"], "MODEL.key=value was expected",
+        ["compare", "good.jsonl", "--models", "knn", *OUT, "--set", "power=2"],
+        "MODEL.key=value was expected",
     ),
     "set of a model that is not there": (
-        ["compare", "good.jsonl", "--models", "knn", *OUT, "--set", "bonsai.trees=2"], "one of the models knn",
+        ["compare", "good.jsonl", "--models", "knn", *OUT, "--set", "bonsai.trees=2"],
+        "one of the models knn",
     ),
     "compare an impossible setting": (
-        ["compare", "good.jsonl", "--models", "knn", *OUT, "--set", "knn.neighbours=0"], "neighbours=0",
+        ["compare", "good.jsonl", "--models", "knn", *OUT, "--set", "knn.neighbours=0"],
+        "neighbours=0",
     ),
     "an impossible point": (["compare", "good.jsonl", "--recipe", "bad-sweep.yaml", *OUT], "neighbours=0"),
     "a grid without a list": (["compare", "good.jsonl", "--recipe", "no-list.yaml", *OUT], "no list of values"),
@@ -138,13 +147,13 @@ CASES: dict[str, tuple[Sequence[str], str]] = {
     "a sweep of no model": (["compare", "good.jsonl", "--recipe", "nobody.yaml", *OUT], "needs `model: NAME`"),
     "compare a pipe": (["compare", "-", "--models", "knn", "--out", "out"], "give a file or a folder instead of -"),
     "compare nothing to test": (
-        ["compare", "good.jsonl", "--models", "knn", "--out", "out", "--test", "2.5"], "--test 2.5: a share",
+        ["compare", "good.jsonl", "--models", "knn", "--out", "out", "--test", "2.5"],
+        "--test 2.5: a share",
     ),
     "unknown command": (["trian"], "trian"),
     "missing option": (["train", "good.jsonl"], "--out"),
     "unknown option": (["models", "--fast"], "--fast"),
 }
-# fmt: on
 
 
 @pytest.fixture(scope="session")
@@ -212,9 +221,11 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(tmp_path: Path) -> None:
     """A real interrupt while the command waits for its standard input."""
     process = subprocess.Popen(
         [str(Path(sys.executable).with_name("xmtc")), "train", "-", "--model", "knn", "--out", str(tmp_path / "m")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where a shell started us with "&"
-    )  # fmt: skip
+    )
     assert process.stdin is not None
     process.stdin.write(b'{"text": "a", "labels": ["x"]}\n' * 5000)
     process.stdin.flush()

@@ -70,8 +70,8 @@ def test_predictions_are_sound(fitted: Model, corpus: Corpus) -> None:
 def test_learns_better_than_chance(fitted: Model, corpus: Corpus, name: str) -> None:
     top = fitted.predict(corpus, k=1).ids[:, 0]
     labelled = np.flatnonzero(np.diff(corpus.targets.indptr))
-    right = np.mean([top[row] in corpus.labels_of(row) for row in labelled.tolist()])
-    assert right > (0.15 if name == "prior" else 0.8)
+    precision = np.mean([top[row] in corpus.labels_of(row) for row in labelled.tolist()])
+    assert precision > (0.15 if name == "prior" else 0.8)
 
 
 def test_batch_equals_single(fitted: Model, corpus: Corpus) -> None:
@@ -314,8 +314,8 @@ def test_calibrated_and_tuned(fitted: Model, corpus: Corpus, tmp_path: Path, met
     np.testing.assert_array_equal(top.ids, raw.ids)
     listed = top.ids >= 0
     assert ((top.scores[listed] > 0) & (top.scores[listed] < 1)).all()
-    right = [label in corpus.labels_of(row) for row, ids in enumerate(top.ids.tolist()) for label in ids if label >= 0]
-    assert top.scores[listed].mean() == pytest.approx(np.mean(right), abs=0.1)
+    hits = [label in corpus.labels_of(row) for row, ids in enumerate(top.ids.tolist()) for label in ids if label >= 0]
+    assert top.scores[listed].mean() == pytest.approx(np.mean(hits), abs=0.1)
     assert model.thresholds_ is not None
     assert model.thresholds_.shape == (len(corpus.labels),)
     if model.capabilities.explain:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from altered_folders import Array, change_arrays, change_manifest, renew_checksum
 from contract_corpus import QUICK, small_corpus
 
 from xmtc import storage
@@ -22,26 +23,9 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder, XmtcError
 from xmtc.models.base import Model
 from xmtc.models.registry import load, make
-from xmtc.storage import FolderWriter
 
-Array = np.ndarray[Any, Any]
 TEXTS = ["ship wave captain bread", "東京 大阪 街", ""]
 ROUNDS = 120
-
-
-def change_arrays(folder: Path, file: str, change: Callable[[dict[str, Array]], None]) -> None:
-    """Change the arrays of a model's file and put its new checksum into the manifest."""
-    arrays = {key: np.array(array) for key, array in storage._mapped(folder / file).items()}
-    change(arrays)
-    FolderWriter(folder).arrays(file.removesuffix(".safetensors"), arrays)
-    change_manifest(folder, lambda manifest: manifest["files"].update({file: storage._facts(folder / file)}))
-
-
-def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    change(manifest)
-    manifest["checksum"] = storage._checksum(manifest)
-    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
 
 
 def use(folder: Path) -> None:
@@ -116,7 +100,7 @@ def test_a_pickle_in_place_of_a_file_is_not_opened(saved: Path, tmp_path: Path) 
     for file in json.loads((saved / "manifest.json").read_text("utf-8"))["files"]:
         copy = Path(shutil.copytree(saved, tmp_path / "copy"))
         (copy / file).write_bytes(poison)
-        change_manifest(copy, lambda m, file=file, copy=copy: m["files"].update({file: storage._facts(copy / file)}))  # type: ignore[misc]
+        renew_checksum(copy, file)
         with pytest.raises(XmtcError):
             load(copy)
         assert not harm.exists()
@@ -158,23 +142,31 @@ def test_missing_arrays(saved: Path) -> None:
             shutil.rmtree(copy)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"config": None}, {"config": []}, {"config": {"seed": "x"}}, {"config": {"evil": 1}}, {"config": {"seed": -1}},
-        {"kind": None}, {"kind": []}, {"kind": 3}, {"training": []}, {"training": {}}, {"training": {"documents": "9"}},
-        {"training": {"documents": 0}}, {"training": {"documents": -5}}, {"training": {"documents": None}},
-        {"files": {"labels.safetensors": None}}, {"files": {"labels.safetensors": {"bytes": "1", "sha256": 3}}},
-        {"files": {"labels.safetensors": {}}}, {"files": {}}, {"files": {"": {"bytes": 0, "sha256": ""}}},
-        {"format": True}, {"format": -1}, {"format": 1e300}, {"format": None},
+ODD_MANIFESTS: dict[str, list[Any]] = {
+    "config": [None, [], {"seed": "x"}, {"evil": 1}, {"seed": -1}],
+    "kind": [None, [], 3],
+    "training": [[], {}, *({"documents": count} for count in ("9", 0, -5, None))],
+    "files": [
+        *({"labels.safetensors": facts} for facts in (None, {}, {"bytes": "1", "sha256": 3})),
+        {},
+        {"": {"bytes": 0, "sha256": ""}},
     ],
-    ids=str,
-)  # fmt: skip
+    "format": [True, -1, 1e300, None],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in ODD_MANIFESTS.items() for value in values])
 @pytest.mark.filterwarnings("ignore:.*not part of the model")
-def test_odd_manifests(saved: Path, change: dict[str, Any]) -> None:
-    change_manifest(saved, lambda manifest: manifest.update(change))
+def test_odd_manifests(saved: Path, key: str, value: Any) -> None:
+    change_manifest(saved, lambda manifest: manifest.update({key: value}))
     with pytest.raises(XmtcError):
         use(saved)
+
+
+def test_folder_of_an_older_version(saved: Path) -> None:
+    change_manifest(saved, lambda manifest: manifest.update(format=storage.FORMAT - 1))
+    with pytest.raises(BadModelFolder, match="older version of xmtc, whose settings had other names: train"):
+        load(saved)
 
 
 def test_labels_of_another_model(saved: Path, tmp_path: Path, name: str) -> None:
@@ -186,7 +178,7 @@ def test_labels_of_another_model(saved: Path, tmp_path: Path, name: str) -> None
         copy = saved.with_name("copy")
         shutil.copytree(saved, copy)
         shutil.copy(tmp_path / "few" / file, copy / file)
-        change_manifest(copy, lambda m, file=file, copy=copy: m["files"].update({file: storage._facts(copy / file)}))  # type: ignore[misc]
+        renew_checksum(copy, file)
         with pytest.raises(BadModelFolder):
             use(copy)
         shutil.rmtree(copy)

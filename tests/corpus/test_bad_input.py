@@ -13,6 +13,7 @@ import pytest
 from scipy import sparse
 
 from xmtc.corpus.io import detect, read
+from xmtc.corpus.sources import Source
 from xmtc.errors import BadInput
 
 GOOD = '{"text": "a", "labels": ["x"]}\n'
@@ -193,7 +194,7 @@ def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no such file; check the name"):
         read(tmp_path / "nothing.jsonl")
     with pytest.raises(BadInput, match="is a folder, a file was expected"):
-        detect(tmp_path)
+        detect(Source(tmp_path))
 
 
 @pytest.mark.parametrize(

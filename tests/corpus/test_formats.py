@@ -10,14 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from corpora import assert_same, feature_corpus, rows
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from xmtc.corpus.corpus import Corpus, label_matrix
-from xmtc.corpus.formats import FORMATS, format_module, table
+from xmtc.corpus.formats import FORMATS, format_module
 from xmtc.corpus.io import detect, read, read_label_set, write
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import Source
 from xmtc.corpus.strings import Strings
 from xmtc.errors import BadInput, ConfigError, XmtcError
 
@@ -43,39 +45,11 @@ LINES = {
 SPARSE = "2 9 4\n0,3 1:0.5 8:2\n2 0:1\n"
 
 
-def rows(corpus: Corpus) -> list[set[str]]:
-    return [{corpus.labels.key(label) for label in corpus.labels_of(row)} for row in range(len(corpus))]
-
-
-def assert_same(found: Corpus, wanted: Corpus) -> None:
-    assert rows(found) == rows(wanted)
-    if wanted.texts is not None:
-        assert found.texts is not None
-        assert list(found.texts) == list(wanted.texts)
-    if wanted.features is not None:
-        assert found.features is not None
-        width = max(found.features.shape[1], wanted.features.shape[1])
-        padded = [
-            csr_array((m.data, m.indices, m.indptr), shape=(len(wanted), width))
-            for m in (found.features, wanted.features)
-        ]
-        assert abs(padded[0] - padded[1]).nnz == 0
-    assert {name: list(column) for name, column in found.fields.items()} == {
-        name: list(column) for name, column in wanted.fields.items()
-    }
-
-
 def round_trip(corpus: Corpus, format: str, suffix: str = "", **options: object) -> Corpus:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / (FILE_NAMES[format] + suffix)
         write(corpus, path, format)
         return read(path, format=format, **options)  # type: ignore[arg-type]
-
-
-def feature_corpus(labels: list[str] | None = None) -> Corpus:
-    features = csr_array(np.array([[0, 0.1, 0], [2, 0, 1e-7], [0, 0, 0]], np.float32))
-    targets = label_matrix([0, 2, 1], np.array([0, 2, 3, 3]), 3)
-    return Corpus(targets, LabelSet.of(labels or ["0", "1", "2"]), features=features)
 
 
 # Lone surrogates are no text; NUL marks a binary file in formats without escapes.
@@ -229,7 +203,7 @@ def test_raw_texts_pair_with_plain_labels_and_blank_lines_count(tmp_path: Path) 
         out.write("x\ny\n\n")
     corpus = read(tmp_path / "train_raw_texts.txt")
     assert rows(corpus) == [{"x"}, {"y"}, set()]
-    assert detect(tmp_path / "train_raw_texts.txt") == "textpair"
+    assert detect(Source(tmp_path / "train_raw_texts.txt")) == "textpair"
 
 
 def test_a_document_of_ten_megabytes(tmp_path: Path) -> None:
@@ -245,17 +219,17 @@ def test_what_is_written_is_detected_again(format: str, tmp_path: Path) -> None:
     corpus = feature_corpus() if format in ("xmc", "npz") else Corpus.of(["a b"], [["x"]])
     path = tmp_path / FILE_NAMES[format]
     write(corpus, path, format)
-    assert detect(path) == format
+    assert detect(Source(path)) == format
     if format != "textpair":
         path.rename(tmp_path / "unknown")
-        assert detect(tmp_path / "unknown") == format
+        assert detect(Source(tmp_path / "unknown")) == format
 
 
 def test_content_counts_more_than_a_wrong_suffix(tmp_path: Path) -> None:
     (tmp_path / "docs.csv").write_text(LINES["jsonl"])
-    assert detect(tmp_path / "docs.csv") == "jsonl"
+    assert detect(Source(tmp_path / "docs.csv")) == "jsonl"
     (tmp_path / "docs.jsonl").write_text("text,labels\na,b\n")
-    assert detect(tmp_path / "docs.jsonl") == "table"
+    assert detect(Source(tmp_path / "docs.jsonl")) == "table"
 
 
 def test_plain_lines_are_documents_to_be_tagged(tmp_path: Path) -> None:
@@ -263,122 +237,6 @@ def test_plain_lines_are_documents_to_be_tagged(tmp_path: Path) -> None:
     corpus = read(tmp_path / "docs.txt", unlabelled=True)
     assert corpus.texts is not None
     assert list(corpus.texts) == ["first, one", "second one"]
-
-
-class TestTable:
-    @pytest.mark.parametrize("delimiter", table.DELIMITERS)
-    @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
-    def test_another_delimiter_than_the_suffix_says(self, delimiter: str, suffix: str, tmp_path: Path) -> None:
-        path = tmp_path / f"docs{suffix}"
-        path.write_text(delimiter.join(["labels", "text"]) + "\n" + delimiter.join(["x", "a b"]) + "\n")
-        assert_same(read(path), Corpus.of(["a b"], [["x"]]))
-
-    @pytest.mark.parametrize(
-        ("cells", "separator", "wanted"),
-        [
-            (["a|b;c", "d"], None, [{"a", "b;c"}, {"d"}]),
-            (["a;b", "c"], None, [{"a", "b"}, {"c"}]),
-            (["Austen, Jane", "c"], None, [{"Austen, Jane"}, {"c"}]),
-            (["a, b", "c"], ",", [{"a", "b"}, {"c"}]),
-            (['["a|b"]', "c|d"], None, [{"a|b"}, {"c", "d"}]),
-            (["[a]", ""], None, [{"[a]"}, set()]),
-        ],
-    )
-    def test_label_separators(
-        self, cells: list[str], separator: str | None, wanted: list[set[str]], tmp_path: Path
-    ) -> None:
-        path = tmp_path / "docs.tsv"
-        path.write_text("text\tlabels\n" + "".join(f"t\t{self.quoted(cell)}\n" for cell in cells))
-        assert rows(read(path, label_separator=separator)) == wanted
-
-    @staticmethod
-    def quoted(cell: str) -> str:
-        return '"' + cell.replace('"', '""') + '"'
-
-    def test_several_text_columns(self, tmp_path: Path) -> None:
-        path = tmp_path / "docs.csv"
-        path.write_text("title,body,tags\nA,B,x\n")
-        corpus = read(path, text=["title", "body"], labels="tags")
-        assert corpus.texts is not None
-        assert corpus.texts[0] == "A\n\nB"
-
-
-class TestFastText:
-    @pytest.mark.parametrize(
-        ("line", "labels", "text"),
-        [
-            ("__label__a __label__b c d", {"a", "b"}, "c d"),
-            ("  __label__a\t__label__b   c  d ", {"a", "b"}, "c  d"),
-            ("c d __label__a", {"a"}, "c d"),
-            ("c __label__a d", {"a"}, "c d"),
-            ("__label__a x__label__y ___label__z", {"a"}, "x__label__y ___label__z"),
-            ("__label__a\u00a0b c", {"a\u00a0b"}, "c"),
-            ("__label__a", {"a"}, ""),
-        ],
-    )
-    def test_labels_are_words_with_the_prefix_anywhere(
-        self, line: str, labels: set[str], text: str, tmp_path: Path
-    ) -> None:
-        (tmp_path / "docs.ft").write_text(line + "\n")
-        corpus = read(tmp_path / "docs.ft")
-        assert corpus.texts is not None
-        assert (rows(corpus), list(corpus.texts)) == ([labels], [text])
-
-
-class TestNumberedFormats:
-    @pytest.mark.parametrize("name", ["docs.txt", "X.npz"])
-    def test_names_travel_in_a_label_file_beside(self, name: str, tmp_path: Path) -> None:
-        corpus = feature_corpus(["red wine", "cheese", "bread"])
-        write(corpus, tmp_path / name)
-        assert (tmp_path / "labels.tsv").exists()
-        assert_same(read(tmp_path / name), corpus)
-        write(corpus, tmp_path / name)  # the same labels again are fine
-        with pytest.raises(XmtcError, match="holds other labels"):
-            write(feature_corpus(["x", "y", "z"]), tmp_path / name)
-
-    @pytest.mark.parametrize("name", ["docs.txt", "X.npz"])
-    def test_numbers_need_no_label_file(self, name: str, tmp_path: Path) -> None:
-        write(feature_corpus(), tmp_path / name)
-        assert not (tmp_path / "labels.tsv").exists()
-
-    def test_a_label_file_of_another_size_is_not_taken(self, tmp_path: Path) -> None:
-        (tmp_path / "docs.txt").write_text(SPARSE)
-        (tmp_path / "labels.tsv").write_text("label\na\nb\n")
-        assert rows(read(tmp_path / "docs.txt")) == [{"0", "3"}, {"2"}]
-        with pytest.raises(BadInput, match="4 labels, but the label set that was given has 2"):
-            read(tmp_path / "docs.txt", label_set=tmp_path / "labels.tsv")
-
-    def test_a_given_label_set_names_by_position(self, tmp_path: Path) -> None:
-        (tmp_path / "docs.txt").write_text("0,1 1:1\n")
-        corpus = read(tmp_path / "docs.txt", label_set=LabelSet.of(["a", "b", "c"]))
-        assert rows(corpus) == [{"a", "b"}]
-        numbers = read(tmp_path / "docs.txt", label_set=LabelSet.of(["0"]))
-        assert list(numbers.labels.keys) == ["0", "1"]
-
-    @pytest.mark.parametrize("name", ["X.trn.npz", "train_X.npz", "Y.npz"])
-    def test_names_of_pairs(self, name: str, tmp_path: Path) -> None:
-        write(feature_corpus(), tmp_path / name)
-        assert len(list(tmp_path.glob("*Y*.npz"))) == len(list(tmp_path.glob("*X*.npz"))) == 1
-        assert_same(read(tmp_path / name), feature_corpus())
-
-    def test_features_alone_can_be_tagged(self, tmp_path: Path) -> None:
-        write(feature_corpus(), tmp_path / "X.npz")
-        (tmp_path / "Y.npz").unlink()
-        assert read(tmp_path / "X.npz", unlabelled=True).targets.nnz == 0
-
-    def test_a_line_longer_than_what_detection_sees(self, tmp_path: Path) -> None:
-        (tmp_path / "docs").write_text("7 " + " ".join(f"{i}:0.25" for i in range(20_000)) + "\n")
-        corpus = read(tmp_path / "docs")
-        assert corpus.features is not None
-        assert corpus.features.nnz == 20_000
-
-    def test_index_base_one_and_odd_white_space(self, tmp_path: Path) -> None:
-        path = tmp_path / "docs.xmc"
-        path.write_text("1,3 1:0.5  9:2e0 \n\n \n5:1\n 2:1\n")
-        corpus = read(path, index_base=1)
-        assert rows(corpus) == [{"0", "2"}, set(), set(), set()]
-        assert corpus.features is not None
-        assert corpus.features.indices.tolist() == [0, 8, 4, 1]
 
 
 class TestWriting:

@@ -67,7 +67,7 @@ def test_cells_missing_at_the_end_are_empty(tmp_path: Path) -> None:
 def test_parents(tmp_path: Path) -> None:
     content = "label\tparent\na\t\nb\t\na|b\t\nc\ta|b\nd\tb|a\ne\ta|b|\n"
     labels = label_file.read(write(tmp_path, content))
-    # "a|b" is a label itself; "b|a" is not, so these are two; and a bar at the end tells "a|b" to be two.
+    # "a|b" is a label itself; "b|a" is not, so these are two; and a bar at the end makes "a|b" two.
     assert [labels.parents_of(at) for at in (3, 4, 5)] == [[2], [0, 1], [0, 1]]
 
 

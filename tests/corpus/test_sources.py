@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xmtc.corpus import sources as files
+from xmtc.corpus import sources
 from xmtc.corpus.sources import BadLine, Source, decode, replacing, write_lines
 from xmtc.errors import BadInput
 
@@ -25,7 +25,7 @@ def test_lines_do_not_depend_on_blocks(content: bytes, block: int, zipped: bool)
     content = b"x" + content.removeprefix(b"\x1f\x8b")
     patch = pytest.MonkeyPatch()
     with patch.context() as patched:
-        patched.setattr(files, "BLOCK", block)
+        patched.setattr(sources, "BLOCK", block)
         patched.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(content) if zipped else content)))
         found = list(Source("-").raw_lines())
     wanted = content.split(b"\n")

@@ -80,7 +80,7 @@ def test_same_seed_same_rows_and_another_seed_others(method: SplitMethod, long_t
 
 
 @pytest.mark.parametrize("method", METHODS[:3])
-def test_sizes_are_as_asked(method: SplitMethod, long_tail: Corpus) -> None:
+def test_sizes_are_as_requested(method: SplitMethod, long_tail: Corpus) -> None:
     for test, size in ((0.1, 200), (0.5, 1000), (1, 1), (333, 333)):
         assert len(split_rows(long_tail, test, method=method, key=key_for(method))[1]) == size
     sizes = [len(test) for _, test in fold_rows(long_tail, 7, method=method, key=key_for(method))]
@@ -116,7 +116,7 @@ def test_frequent_labels_have_their_share(long_tail: Corpus) -> None:
 
 
 def test_rare_labels_reach_test_in_their_share(long_tail: Corpus) -> None:
-    """The paper's fractional wishes would leave labels of 2 to 4 documents out of a small test part."""
+    """The paper's fractional desired counts would leave labels of 2 to 4 documents out of a small test part."""
     counts = long_tail.label_counts
     rare = (counts >= 2) & (counts <= 4)
     shares = []
@@ -153,14 +153,14 @@ def test_stratified_is_nearer_to_the_label_distribution_than_random(long_tail: C
 def test_groups_stay_together_and_come_as_near_as_can_be(sizes: list[int], seed: int, share: float) -> None:
     groups = [str(group) for group, size in enumerate(sizes) for _ in range(size)]
     corpus = corpus_of([[] for _ in groups], groups)
-    wish = min(max(1, round(share * len(groups))), len(groups) - 1)
-    rest, test = split_rows(corpus, wish, seed=seed, method="key", key="group")
+    size = min(max(1, round(share * len(groups))), len(groups) - 1)
+    rest, test = split_rows(corpus, size, seed=seed, method="key", key="group")
     assert not {groups[row] for row in rest} & {groups[row] for row in test}
     sums = [sum(some) for n in range(1, len(sizes)) for some in combinations(sizes, n)]
-    assert abs(len(test) - wish) == min(abs(total - wish) for total in sums)
+    assert abs(len(test) - size) == min(abs(total - size) for total in sums)
 
 
-def test_large_wishes_are_drawn_at_random_first(monkeypatch: pytest.MonkeyPatch, long_tail: Corpus) -> None:
+def test_large_test_parts_are_drawn_at_random_first(monkeypatch: pytest.MonkeyPatch, long_tail: Corpus) -> None:
     monkeypatch.setattr(splits, "EXACT_SEARCH", 20)
     rest, test = split_rows(long_tail, 700, method="key", key="group")
     assert len(test) == 700

@@ -22,9 +22,9 @@ def test_scores_that_are_right_have_next_to_no_error_and_others_have() -> None:
 
 
 def test_groups_are_of_equal_size() -> None:
-    assert Reliability.of(np.random.default_rng(0).permutation(103) / 103, np.ones(103, bool)).size.tolist() == [
-        10, 10, 10, 11, 10, 10, 11, 10, 10, 11,
-    ]  # fmt: skip
+    scores = np.random.default_rng(0).permutation(103) / 103
+    sizes = Reliability.of(scores, np.ones(103, bool)).size.tolist()
+    assert sizes == [10, 10, 10, 11, 10, 10, 11, 10, 10, 11]
 
 
 @given(st.lists(st.tuples(st.integers(0, 8).map(lambda eighths: eighths / 8), st.booleans()), max_size=60))
@@ -35,7 +35,7 @@ def test_groups_are_a_partition_by_score(pairs: list[tuple[float, bool]]) -> Non
     assert len(found.size) <= 10
     assert (np.diff(found.stated) > 0).all()
     assert found.stated @ found.size == pytest.approx(scores.sum())
-    assert found.seen @ found.size == pytest.approx(right.sum())
+    assert found.observed @ found.size == pytest.approx(right.sum())
     # Grouping can hide errors, never make them: it is at most the error score by score, at least the total one.
     each = [(right[scores == s].sum(), (scores == s).sum(), s) for s in set(scores.tolist())]
     assert found.error * len(pairs) <= sum(abs(hits - n * s) for hits, n, s in each) + 1e-6

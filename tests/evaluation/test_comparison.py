@@ -115,7 +115,7 @@ def test_nothing_finished(truth: Corpus, tmp_path: Path) -> None:
 
 
 def test_json_is_plain(board: Leaderboard) -> None:
-    rows = json.loads(json.dumps(board.to_json()))
+    rows = json.loads(json.dumps([row.to_json() for row in board.rows]))
     assert rows[0]["P@1"] > rows[-2]["P@1"]
     assert rows[-1]["note"] == "failed: out of memory"
     assert rows[0]["costs"]["training"] == 12

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import XmtcError
-from xmtc.evaluation.ranking import Judged, align, parse_metric
+from xmtc.evaluation.ranking import RankingMetrics, align, parse_metric
 from xmtc.labelspace.frequency_bands import Groups
 from xmtc.predictions import Predictions
 
@@ -28,7 +28,7 @@ class Case:
     lists: list[list[int]]
     weights: list[float]
 
-    def judged(self, *, normalise: bool = True) -> Judged:
+    def ranking(self, *, normalise: bool = True) -> RankingMetrics:
         width = max(map(len, self.lists))
         ids = np.array([row + [-1] * (width - len(row)) for row in self.lists], np.int32).reshape(
             len(self.lists), width
@@ -36,7 +36,7 @@ class Case:
         labels = LabelSet.of(map(str, range(LABELS)))
         corpus = Corpus.of(["..."] * len(self.truth), [[str(at) for at in row] for row in self.truth], labels)
         scores = np.zeros(ids.shape, np.float32)
-        return Judged.of(Predictions(ids, scores, labels), corpus, np.array(self.weights), normalise)
+        return RankingMetrics.of(Predictions(ids, scores, labels), corpus, np.array(self.weights), normalise)
 
 
 @st.composite
@@ -84,7 +84,7 @@ def naive(case: Case, k: int, *, normalise: bool = True) -> dict[str, float]:
 def test_as_the_loop_says(case: Case, normalise: bool) -> None:
     if not any(case.truth):
         return
-    metrics = case.judged(normalise=normalise).metrics(KS)
+    metrics = case.ranking(normalise=normalise).metrics(KS)
     for k in KS:
         for name, value in naive(case, k, normalise=normalise).items():
             assert metrics[f"{name}@{k}"] == pytest.approx(value, abs=1e-12), (name, k)
@@ -94,7 +94,7 @@ def test_as_the_loop_says(case: Case, normalise: bool) -> None:
 @settings(max_examples=100, deadline=None)
 def test_perfect_ranking_is_one(case: Case) -> None:
     case.lists = [sorted(row, key=lambda label: -case.weights[label]) for row in case.truth]
-    metrics = case.judged().metrics(KS)
+    metrics = case.ranking().metrics(KS)
     for k in KS:
         assert metrics[f"nDCG@{k}"] == pytest.approx(1)
         assert metrics[f"PSP@{k}"] == pytest.approx(1)
@@ -105,24 +105,24 @@ def test_perfect_ranking_is_one(case: Case) -> None:
 @given(cases(min_truth=1), st.floats(0.01, 100))
 @settings(max_examples=50, deadline=None)
 def test_scaling_the_weights_changes_nothing(case: Case, factor: float) -> None:
-    before = case.judged().metrics(KS)
+    before = case.ranking().metrics(KS)
     case.weights = [factor * weight for weight in case.weights]
-    assert case.judged().metrics(KS) == pytest.approx(before)
+    assert case.ranking().metrics(KS) == pytest.approx(before)
 
 
 @given(cases(min_truth=1), st.integers(0, 99))
 @settings(max_examples=50, deadline=None)
 def test_order_of_documents_does_not_matter(case: Case, seed: int) -> None:
-    before = case.judged().metrics(KS)
+    before = case.ranking().metrics(KS)
     order = np.random.default_rng(seed).permutation(len(case.truth)).tolist()
     shuffled = Case([case.truth[at] for at in order], [case.lists[at] for at in order], case.weights)
-    assert shuffled.judged().metrics(KS) == pytest.approx(before)
+    assert shuffled.ranking().metrics(KS) == pytest.approx(before)
 
 
 @given(cases(min_truth=1))
 @settings(max_examples=100, deadline=None)
 def test_bounds(case: Case) -> None:
-    metrics = case.judged().metrics(KS)
+    metrics = case.ranking().metrics(KS)
     assert all(0 <= value <= 1 + 1e-12 for value in metrics.values())
     sizes = np.array(list(map(len, case.truth)))
     for k in KS:
@@ -136,10 +136,10 @@ def test_bounds(case: Case) -> None:
 @settings(max_examples=50, deadline=None)
 def test_groups_add_up_and_are_the_cut_truth(case: Case) -> None:
     of_label = np.array([label % 3 for label in range(LABELS)], np.int8)
-    judged = case.judged()
-    by_group = judged.metrics_by_group(KS, Groups(("a", "b", "c"), of_label))
+    ranking = case.ranking()
+    by_group = ranking.metrics_by_group(KS, Groups(("a", "b", "c"), of_label))
     for k in KS:
-        assert sum(values[f"P@{k}"] for values in by_group.values()) == pytest.approx(judged.metrics(KS)[f"P@{k}"])
+        assert sum(values[f"P@{k}"] for values in by_group.values()) == pytest.approx(ranking.metrics(KS)[f"P@{k}"])
     for group, values in enumerate(by_group.values()):
         rows = [row for row, true in enumerate(case.truth) if any(label % 3 == group for label in true)]
         if not rows:
@@ -159,15 +159,15 @@ def test_groups_add_up_and_are_the_cut_truth(case: Case) -> None:
 @given(cases(min_truth=1))
 @settings(max_examples=30, deadline=None)
 def test_per_document_parts_make_the_whole(case: Case) -> None:
-    judged = case.judged()
-    for metric, value in judged.metrics([3]).items():
-        above, below = judged.per_document(metric)
+    ranking = case.ranking()
+    for metric, value in ranking.metrics([3]).items():
+        above, below = ranking.per_document(metric)
         assert above.sum() / below.sum() == pytest.approx(value)
 
 
 def test_known_values() -> None:
     case = Case(truth=[[0, 1, 2], [3]], lists=[[0, 5, 1], [4, 3]], weights=[1.0, 2, 3, 4, *[1.0] * 8])
-    metrics = case.judged().metrics([1, 3])
+    metrics = case.ranking().metrics([1, 3])
     assert metrics["P@1"] == 0.5
     assert metrics["P@3"] == pytest.approx((2 / 3 + 1 / 3) / 2)
     assert metrics["R@3"] == pytest.approx((2 / 3 + 1) / 2)
@@ -190,14 +190,14 @@ def test_ndcg_is_that_of_scikit_learn() -> None:
     order = np.argsort(-scores, axis=1)
     case = Case([np.flatnonzero(row).tolist() for row in truth], order.tolist(), [1.0] * LABELS)
     for k in (1, 3, 5, LABELS):
-        ours = case.judged().metrics([k])[f"nDCG@{k}"]
+        ours = case.ranking().metrics([k])[f"nDCG@{k}"]
         assert ours == pytest.approx(ndcg_score(truth.astype(int), scores, k=k))
 
 
 def test_no_weights_no_propensity_scores() -> None:
     case = Case([[0]], [[0]], [1.0] * LABELS)
-    judged = case.judged()
-    bare = Judged(judged.ids, judged.hits, judged.truth)
+    ranking = case.ranking()
+    bare = RankingMetrics(ranking.ids, ranking.hits, ranking.truth)
     assert not any(name.startswith("PS") for name in bare.metrics([1]))
     with pytest.raises(XmtcError, match="train_documents"):
         bare.per_document("PSP@1")
@@ -208,7 +208,7 @@ def test_labels_unknown_to_the_model_stay_in_the_truth() -> None:
     top = Predictions(np.array([[0, 1]], np.int32), np.array([[2, 1]], np.float32), known)
     corpus = Corpus.of(["..."], [["new", "a"]])
     truth = align(top, corpus)
-    metrics = Judged.of(top, truth, np.ones(3)).metrics([1, 2])
+    metrics = RankingMetrics.of(top, truth, np.ones(3)).metrics([1, 2])
     assert metrics["P@1"] == 1
     assert metrics["R@2"] == 0.5
     assert metrics["PSP@2"] == 0.5
@@ -230,21 +230,21 @@ def test_unknown_metrics_are_named(metric: str) -> None:
 
 def test_unsorted_truth_is_sorted() -> None:
     case = Case([[0, 3, 5]], [[3, 5]], [1.0] * LABELS)
-    truth = case.judged().truth.copy()
+    truth = case.ranking().truth.copy()
     truth.indices[:] = truth.indices[::-1].copy()
     truth.has_sorted_indices = False
     labels = LabelSet.of(map(str, range(LABELS)))
     top = Predictions(np.array([[3, 5]], np.int32), np.zeros((1, 2), np.float32), labels)
-    assert Judged.of(top, Corpus(truth, labels)).hits.all()
+    assert RankingMetrics.of(top, Corpus(truth, labels)).hits.all()
 
 
 def test_k_far_beyond_the_lists() -> None:
     """Neither time nor memory grows with k, only what it divides by."""
     truth = Corpus.of(["..."] * 50, [["a", "b"]] * 50)
     top = Predictions(np.zeros((50, 1), np.int32), np.ones((50, 1), np.float32), truth.labels)
-    judged = Judged.of(top, truth, np.ones(2))
-    found = judged.metrics([2, 2_000_000_000])
+    ranking = RankingMetrics.of(top, truth, np.ones(2))
+    found = ranking.metrics([2, 2_000_000_000])
     assert found["P@2000000000"] == pytest.approx(0.5e-9)
     for name in ("R", "nDCG", "PSP", "PSnDCG"):
         assert found[f"{name}@2000000000"] == found[f"{name}@2"]
-    assert judged.per_document("R@2000000000")[0].tolist() == [0.5] * 50
+    assert ranking.per_document("R@2000000000")[0].tolist() == [0.5] * 50

@@ -9,12 +9,12 @@ from scipy.sparse import csr_array
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
-from xmtc.evaluation.ranking import Judged
+from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.evaluation.set_metrics import coverage_error, example_averages, label_averages, label_coverage
 from xmtc.predictions import Predictions
 
 
-def made_up(seed: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64], Judged, Predictions, Corpus]:
+def made_up(seed: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64], RankingMetrics, Predictions, Corpus]:
     rng = np.random.default_rng(seed)
     truth = (rng.random((60, 15)) < rng.random(15) * 0.5).astype(np.int64)
     truth[3] = 0
@@ -24,7 +24,7 @@ def made_up(seed: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64], 
     corpus = Corpus(csr_array(truth.astype(np.float32)), labels)
     ids = np.argsort(-scores, axis=1)
     top = Predictions.sorted(ids, np.take_along_axis(scores, ids, 1), labels, k=k)
-    return truth, scores, Judged.of(top, corpus), top, corpus
+    return truth, scores, RankingMetrics.of(top, corpus), top, corpus
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -32,10 +32,10 @@ def made_up(seed: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64], 
 def test_first_k_as_in_scikit_learn(seed: int) -> None:
     from sklearn.metrics import precision_recall_fscore_support
 
-    truth, _, judged, top, _ = made_up(seed, k=4)
+    truth, _, ranking, top, _ = made_up(seed, k=4)
     given = np.zeros_like(truth)
     np.put_along_axis(given, top.ids.astype(np.int64), 1, axis=1)
-    ours = label_averages(*judged.label_counts(4)) | example_averages(judged)
+    ours = label_averages(*ranking.label_counts(4)) | example_averages(ranking)
     occurring = np.flatnonzero(truth.sum(axis=0))
     for prefix, average, labels in (
         ("micro", "micro", None),
@@ -53,8 +53,8 @@ def test_threshold_as_in_scikit_learn() -> None:
 
     truth, scores, _, top, corpus = made_up(0, k=15)
     given = (scores.astype(np.float32) >= np.float32(0.8)).astype(int)
-    judged = Judged.of(top.threshold(0.8), corpus)
-    ours = label_averages(*judged.label_counts(15)) | example_averages(judged)
+    ranking = RankingMetrics.of(top.threshold(0.8), corpus)
+    ours = label_averages(*ranking.label_counts(15)) | example_averages(ranking)
     for prefix, average in (("micro", "micro"), ("example", "samples")):
         expected = precision_recall_fscore_support(truth, given, average=average, zero_division=0)
         for part, value in zip(("P", "R", "F1"), expected[:3], strict=True):
@@ -65,8 +65,8 @@ def test_threshold_as_in_scikit_learn() -> None:
 def test_coverage_error_of_full_lists_is_that_of_scikit_learn() -> None:
     from sklearn.metrics import coverage_error as sklearn_coverage_error
 
-    truth, scores, judged, _, _ = made_up(1, k=15)
-    ours = coverage_error(judged)
+    truth, scores, ranking, _, _ = made_up(1, k=15)
+    ours = coverage_error(ranking)
     assert ours.exact
     assert ours.at_least == pytest.approx(sklearn_coverage_error(truth, scores))
 
@@ -75,15 +75,15 @@ def test_coverage_error_of_full_lists_is_that_of_scikit_learn() -> None:
 def test_coverage_error_of_short_lists_is_a_lower_bound() -> None:
     from sklearn.metrics import coverage_error as sklearn_coverage_error
 
-    truth, scores, judged, _, _ = made_up(1, k=3)
-    ours = coverage_error(judged)
+    truth, scores, ranking, _, _ = made_up(1, k=3)
+    ours = coverage_error(ranking)
     assert not ours.exact
     assert 3 < ours.at_least <= sklearn_coverage_error(truth, scores)
 
 
 def test_label_coverage_counts_labels_once() -> None:
-    truth, _, judged, top, _ = made_up(2, k=2)
-    true, _, hits = judged.label_counts(2)
+    truth, _, ranking, top, _ = made_up(2, k=2)
+    true, _, hits = ranking.label_counts(2)
     found = {int(label) for row, ids in enumerate(top.ids) for label in ids if truth[row, label]}
     assert label_coverage(true, hits) == pytest.approx(len(found) / np.count_nonzero(truth.sum(axis=0)))
 

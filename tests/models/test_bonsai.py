@@ -41,7 +41,7 @@ def test_label_vectors(kind: str) -> None:
 
 
 def test_parents_count_less() -> None:
-    """A discount on what is above makes every chance of a label that is below 1 larger."""
+    """A discount on what is above raises every probability of a label that is below 1."""
     corpus = small_corpus()
     tree: dict[str, Any] = {"arity": 2, "max_leaf": 1, "beam_width": 100, "trees": 1}
     plain, discounted = (Bonsai(**tree, discount=share).fit(corpus).predict(corpus, k=1) for share in (1.0, 0.5))

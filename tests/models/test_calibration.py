@@ -21,12 +21,12 @@ from xmtc.predictions import Predictions, ScoreKind
 KINDS = (ScoreKind.PROBABILITY, ScoreKind.RANKING)
 
 
-def pairs_of(scores: NDArray[Any], right: NDArray[np.bool_]) -> Pairs:
-    return Pairs(np.zeros(len(scores), np.int32), scores.astype(np.float32), right, np.array([1]), 1)
+def pairs_of(scores: NDArray[Any], relevant: NDArray[np.bool_]) -> Pairs:
+    return Pairs(np.zeros(len(scores), np.int32), scores.astype(np.float32), relevant, np.array([1]), 1)
 
 
 def drawn(size: int, kind: ScoreKind, seed: int = 0) -> tuple[Pairs, NDArray[np.float64]]:
-    """Pairs, and the chance with which each of them was made right: scores are too modest, or no chances at all."""
+    """Pairs, and the probability that each is relevant: scores are too low, or no probabilities at all."""
     rng = np.random.default_rng(seed)
     scores = rng.beta(1, 4, size) if kind is ScoreKind.PROBABILITY else rng.normal(3, 10, size)
     t = np.log(scores / (1 - scores)) if kind is ScoreKind.PROBABILITY else scores / 10
@@ -36,7 +36,7 @@ def drawn(size: int, kind: ScoreKind, seed: int = 0) -> tuple[Pairs, NDArray[np.
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", METHODS)
-def test_finds_the_chances_that_made_the_data(method: Method, kind: ScoreKind) -> None:
+def test_finds_the_probabilities_that_made_the_data(method: Method, kind: ScoreKind) -> None:
     calibration = Calibration.fit(drawn(40_000, kind)[0], method, kind)
     fresh, probability = drawn(10_000, kind, seed=1)
     off = np.abs(calibration.probabilities(fresh.score.astype(np.float64)) - probability)
@@ -66,10 +66,10 @@ def test_isotonic_is_what_scikit_learn_finds() -> None:
 
     rng = np.random.default_rng(3)
     scores = rng.random(500).round(2)  # with many ties
-    right = rng.random(500) < scores**2
-    curve = Isotonic.fit_curve(scores, right)
-    # The one right label below all others and the one wrong label above them.
-    x, y = np.r_[scores, scores.min(), scores.max()], np.r_[right, True, False]
+    relevant = rng.random(500) < scores**2
+    curve = Isotonic.fit_curve(scores, relevant)
+    # The relevant label that is added below all others, and the irrelevant one above them.
+    x, y = np.r_[scores, scores.min(), scores.max()], np.r_[relevant, True, False]
     steps = IsotonicRegression().fit(x, y).predict(x)
     levels = np.unique(steps.round(9))
     np.testing.assert_allclose(curve.probability, levels, atol=1e-8)
@@ -123,7 +123,7 @@ def test_the_order_within_a_document_never_changes(
     assert after.scores.dtype == np.float32
     np.testing.assert_array_equal(after.ids, top.ids)
     assert ((after.scores > 0) & (after.scores < 1)).all()
-    # Also where float32 could not tell the chances apart: lower stays lower, equal stays equal.
+    # Also where float32 could not tell the probabilities apart: lower stays lower, equal stays equal.
     np.testing.assert_array_equal(np.sign(np.diff(after.scores, axis=1)), np.sign(np.diff(top.scores, axis=1)))
     exact = np.clip(calibration.probabilities(top.scores.astype(np.float64)), 1e-6, 1)
     np.testing.assert_allclose(after.scores, exact, rtol=1e-5)
@@ -167,25 +167,32 @@ CURVE = {"at": np.array([0.1, 0.5]), "probability": np.array([0.2, 0.6])}
 SIGMOID = {"slope": np.array([1.0]), "offset": np.array([0.0]), "of_probabilities": np.array([1], np.uint8)}
 
 
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {**CURVE, "at": np.array([0.5, 0.1])}, {**CURVE, "at": np.array([0.5, 0.5])},
-        {**CURVE, "at": np.array([0.1, np.nan])}, {**CURVE, "at": np.array([0.1, np.inf])},
-        {**CURVE, "at": np.array([0.1, 1e300])}, {**CURVE, "at": np.array([0.1])},
-        {**CURVE, "at": np.array([[0.1, 0.5]])}, {**CURVE, "at": np.array([1, 2])},
-        {**CURVE, "probability": np.array([0.6, 0.2])}, {**CURVE, "probability": np.array([0.2, 1.0])},
-        {**CURVE, "probability": np.array([0.0, 0.6])}, {**CURVE, "probability": np.array([0.2, np.nan])},
-        {**CURVE, "probability": np.array([0.2, 0.6], np.float32)}, {"at": np.zeros(0), "probability": np.zeros(0)},
-        {**SIGMOID, "slope": np.array([-1.0])}, {**SIGMOID, "slope": np.array([np.inf])},
-        {**SIGMOID, "slope": np.array([np.nan])}, {**SIGMOID, "offset": np.array([np.nan])},
-        {**SIGMOID, "offset": np.zeros(2)}, {**SIGMOID, "of_probabilities": np.array([7], np.uint8)},
+WRONG: dict[str, list[NDArray[Any]]] = {
+    "at": [
+        *(np.array([0.1, last]) for last in (0.1, 0.05, np.nan, np.inf, 1e300)),
+        np.array([0.1]),
+        np.array([[0.1, 0.5]]),
+        np.array([1, 2]),
     ],
-    ids=str,
-)  # fmt: skip
-def test_nonsense_is_refused(arrays: dict[str, NDArray[Any]]) -> None:
+    "probability": [
+        *(np.array(pair) for pair in ([0.6, 0.2], [0.2, 1.0], [0.0, 0.6], [0.2, np.nan])),
+        np.array([0.2, 0.6], np.float32),
+    ],
+    "slope": [np.array([slope]) for slope in (-1.0, np.inf, np.nan)],
+    "offset": [np.array([np.nan]), np.zeros(2)],
+    "of_probabilities": [np.array([7], np.uint8)],
+}
+
+
+@pytest.mark.parametrize(("key", "array"), [(key, array) for key, arrays in WRONG.items() for array in arrays], ids=str)
+def test_nonsense_is_refused(key: str, array: NDArray[Any]) -> None:
     with pytest.raises(ValueError, match=r"curve|sigmoid"):
-        Calibration.from_arrays(arrays)
+        Calibration.from_arrays({**(CURVE if key in CURVE else SIGMOID), key: array})
+
+
+def test_a_curve_without_points_is_refused() -> None:
+    with pytest.raises(ValueError, match="curve"):
+        Calibration.from_arrays({"at": np.zeros(0), "probability": np.zeros(0)})
 
 
 def test_extreme_numbers_make_no_warning() -> None:
@@ -214,7 +221,7 @@ def test_model_is_calibrated_on_documents_that_can_teach_it() -> None:
         model.tune(Corpus.of([], []))
     others = Corpus.of(["red apple"], [["Fruit"]], name="others")
     for call in (model.calibrate, model.tune):
-        with pytest.raises(XmtcError, match=r"others: no label .* is right.*called as in training"):
+        with pytest.raises(XmtcError, match=r"others: no label .* is relevant.*called as in training"):
             call(others)
     with pytest.raises(ConfigError, match="no calibration 'magic'; there are: isotonic, platt"):
         model.calibrate(CORPUS, "magic")  # type: ignore[arg-type]

@@ -12,11 +12,11 @@ from scipy.sparse import csr_array
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sparse import unit_rows
-from xmtc.corpus.strings import Strings
 from xmtc.errors import ConfigError, OutOfMemory, XmtcError
 from xmtc.models import base
 from xmtc.models.knn import NearestNeighbours
 from xmtc.models.registry import load, make
+from xmtc.text.document_features import DocumentVectors
 
 TEXTS = ["ship sail wave", "ship harbour", "bread oven", "bread butter knife", "wave storm"]
 TAGS = [["sea"], ["sea", "town"], ["kitchen"], ["kitchen"], ["sea", "sky"]]
@@ -31,9 +31,8 @@ def test_scores_are_shares_of_votes() -> None:
     corpus = Corpus.of(TEXTS, TAGS)
     model = NearestNeighbours(neighbours=2, power=2.0).fit(corpus)
     top = model.predict(["ship wave"], k=5)
-    assert model.tfidf_ is not None
-    vectors, query = (model.tfidf_.transform(Strings.of(texts)) for texts in (TEXTS, ["ship wave"]))
-    similarity = (vectors @ query.T).toarray().ravel()
+    vectors, query = (model.search_.vectors.transform(Corpus.of(texts)) for texts in (TEXTS, ["ship wave"]))
+    similarity = (vectors @ query.T).toarray().ravel()  # type: ignore[union-attr]
     near = np.argsort(-similarity)[:2]
     weights = similarity[near] ** 2
     expected: dict[str, float] = {}
@@ -86,8 +85,9 @@ def test_unit_rows() -> None:
 def test_settings_reach_the_tf_idf() -> None:
     model = make("knn", tfidf={"ngrams": [1, 2], "min_df": 2}).fit(Corpus.of(TEXTS, TAGS))
     assert isinstance(model, NearestNeighbours)
-    assert model.tfidf_ is not None
-    assert set(model.tfidf_.terms) == {"ship", "wave", "bread"}
+    assert isinstance(model.search_.vectors, DocumentVectors)
+    assert model.search_.vectors.tfidf is not None
+    assert set(model.search_.vectors.tfidf.terms) == {"ship", "wave", "bread"}
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from altered_folders import renew_checksum
 from tiny_encoders import SENTENCES, tiny_bert
 
-from xmtc import storage
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder
 from xmtc.models.registry import load, make
@@ -58,9 +57,6 @@ def test_parts_of_another_encoder(bert: Path, tmp_path: Path) -> None:
         mixed = tmp_path / f"mixed {part}"
         shutil.copytree(tmp_path / "one", mixed)
         shutil.copy(tmp_path / "two" / part, mixed / part)
-        manifest = json.loads((mixed / "manifest.json").read_text("utf-8"))
-        manifest["files"][part] = storage._facts(mixed / part)
-        manifest["checksum"] = storage._checksum(manifest)
-        (mixed / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+        renew_checksum(mixed, part)
         with pytest.raises(BadModelFolder, match="damaged"):
             load(mixed).predict(["ship"])

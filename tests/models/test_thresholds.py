@@ -18,10 +18,8 @@ from xmtc.models.registry import make
 from xmtc.models.thresholds import Thresholds
 
 LABELS = 4
-rows = st.lists(
-    st.tuples(st.integers(0, LABELS - 1), st.integers(-4, 8).map(lambda eighths: eighths / 8), st.booleans()),
-    min_size=1, max_size=30,
-)  # fmt: skip
+scores = st.integers(-4, 8).map(lambda eighths: eighths / 8)
+rows = st.lists(st.tuples(st.integers(0, LABELS - 1), scores, st.booleans()), min_size=1, max_size=30)
 
 
 def pairs_of(listed: list[tuple[int, float, bool]], missed: list[int]) -> Pairs:
@@ -32,12 +30,10 @@ def pairs_of(listed: list[tuple[int, float, bool]], missed: list[int]) -> Pairs:
 
 
 def reaching(pairs: Pairs, threshold: float, label: int | None = None) -> tuple[int, int]:
-    """(right ones, all) of the pairs, of one label or of all, that reach a threshold."""
-    found = [
-        bool(r) for at, s, r in zip(pairs.label, pairs.score, pairs.relevant, strict=True)
-        if (label is None or at == label) and s >= np.float32(threshold)
-    ]  # fmt: skip
-    return sum(found), len(found)
+    """(relevant ones, all) of the pairs, of one label or of all, that reach a threshold."""
+    reached = [at for at, score in enumerate(pairs.score) if score >= np.float32(threshold)]
+    own = [bool(pairs.relevant[at]) for at in reached if label is None or pairs.label[at] == label]
+    return sum(own), len(own)
 
 
 def smoothed_f1(pairs: Pairs, label: int, threshold: float, smoothing: float) -> float:
@@ -117,18 +113,23 @@ GOOD: dict[str, NDArray[Any]] = {"each": np.array([0.1, 0.2], np.float32), "comm
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("key", "wrong"),
     [
-        {"each": np.zeros(3, np.float32)}, {"each": np.zeros((1, 2), np.float32)}, {"each": np.zeros(2)},
-        {"each": np.array([0.1, np.nan], np.float32)}, {"each": np.array([0.1, np.inf], np.float32)},
-        {"common": np.zeros(2, np.float32)}, {"common": np.zeros(1)}, {"common": np.array([np.nan], np.float32)},
+        ("each", np.zeros(3, np.float32)),
+        ("each", np.zeros((1, 2), np.float32)),
+        ("each", np.zeros(2)),
+        ("each", np.array([0.1, np.nan], np.float32)),
+        ("each", np.array([0.1, np.inf], np.float32)),
+        ("common", np.zeros(2, np.float32)),
+        ("common", np.zeros(1)),
+        ("common", np.array([np.nan], np.float32)),
     ],
     ids=str,
-)  # fmt: skip
-def test_nonsense_is_refused(change: dict[str, NDArray[Any]]) -> None:
+)
+def test_nonsense_is_refused(key: str, wrong: NDArray[Any]) -> None:
     assert Thresholds.from_arrays(GOOD, 2).to_arrays()["each"] is GOOD["each"]
     with pytest.raises(ValueError, match="threshold"):
-        Thresholds.from_arrays({**GOOD, **change}, 2)
+        Thresholds.from_arrays({**GOOD, key: wrong}, 2)
 
 
 def test_new_labels_get_the_common_threshold() -> None:

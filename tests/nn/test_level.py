@@ -16,16 +16,19 @@ from torch.nn.functional import logsigmoid
 
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import Csr, LabelSet
-from xmtc.evaluation.ranking import Judged
+from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.labelspace.tree import LabelTree
+from xmtc.models.attentionxml.model import AttentionXmlConfig
 from xmtc.models.attentionxml.network import AttentionXmlNetwork
 from xmtc.nn import level as levels
 from xmtc.nn.batching import Ints, padded
 from xmtc.nn.datasets import Documents
 from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.layers import seeded
 from xmtc.nn.level import Beam, LevelLearner, children_scores, expand_beam
 from xmtc.nn.parallel import Cores
 from xmtc.predictions import Predictions
+from xmtc.text.embedding_table import WordSettings
 from xmtc.text.token_store import TokenStore
 
 #: Four nodes under the root, ten labels under them; one node has a single label, one has none.
@@ -55,11 +58,10 @@ def some_documents(count: int, seed: int = 0) -> Documents:
 
 
 def some_network(labels: int, seed: int = 1) -> AttentionXmlNetwork:
-    table = np.random.default_rng(seed).normal(size=(20, 4)).astype(np.float32)
-    network = AttentionXmlNetwork.made(
-        table, labels, hidden=3, layers=[5], word_dropout=0, dropout=0, frozen=False,
-        own_outputs=True, bottleneck=None, seed=seed,
-    )  # fmt: skip
+    table = torch.from_numpy(np.random.default_rng(seed).normal(size=(20, 4)).astype(np.float32))
+    words = WordSettings(dropout=0.0)
+    with seeded(seed):
+        network = AttentionXmlNetwork(table, labels, AttentionXmlConfig(hidden=3, layers=(5,), dropout=0, words=words))
     with torch.no_grad():
         network.head.output.weight.mul_(5)  # scores that are far apart
     return network
@@ -70,7 +72,7 @@ def exhaustive(network: AttentionXmlNetwork, tokens: TokenStore, first: bool) ->
 
     In prediction, and so here, the first level is multiplied as bytes where further ones are not.
     """
-    asked = None if first else torch.arange(network.head.rows.num_embeddings)[None]  # type: ignore[union-attr, arg-type]
+    asked = None if first else torch.arange(network.head.rows.num_embeddings)[None]
     with torch.inference_mode():
         parts = [logsigmoid(network(*padded(tokens, np.array([at])), asked)) for at in range(len(tokens))]
     found: NDArray[np.float32] = torch.cat(parts).numpy()
@@ -87,13 +89,13 @@ class TwoLevels:
 
     def search(self, beam: int, k: int) -> tuple[Beam, Beam]:
         tokens = self.documents.tokens
-        above = expand_beam(self.upper, TREE.levels[0], True, tokens, Beam.at_root(len(tokens)), beam, HERE)
-        return above, expand_beam(self.lower, TREE.levels[1], False, tokens, above, k, HERE)
+        above = expand_beam(self.upper, TREE.levels[0], tokens, Beam.at_root(len(tokens)), beam, HERE)
+        return above, expand_beam(self.lower, TREE.levels[1], tokens, above, k, HERE)
 
     def learner(self, beam: int = 3, valid: Documents | None = None) -> LevelLearner:
         nodes, _ = self.search(beam, 1)
         valid = self.documents if valid is None else valid
-        return LevelLearner(self.lower, TREE.levels[1], False, self.documents, nodes, valid, nodes)
+        return LevelLearner(self.lower, TREE.levels[1], self.documents, nodes, valid, nodes)
 
 
 @pytest.fixture
@@ -137,7 +139,7 @@ def followed(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]], list[in
 def test_candidates(drawn: tuple[list[list[int]], list[list[int]], list[int]], seed: int) -> None:
     nodes, labels, chosen = drawn
     train = Documents(TokenStore.of([[1]] * len(nodes)), labels_of(labels, 10))
-    learner = LevelLearner(some_network(10), TREE.levels[1], False, train, beam_of(nodes), train, beam_of(nodes))
+    learner = LevelLearner(some_network(10), TREE.levels[1], train, beam_of(nodes), train, beam_of(nodes))
     found, relevant = learner.candidates(np.array(chosen), dropout_rng(seed))
     assert found.shape == relevant.shape == (len(chosen), 6 * max(map(len, nodes)))
     assert relevant.dtype == np.float32
@@ -150,7 +152,7 @@ def test_candidates(drawn: tuple[list[list[int]], list[list[int]], list[int]], s
 
 def test_what_fills_up_candidates_is_random(two_levels: TwoLevels) -> None:
     train = Documents(TokenStore.of([[1]] * 50), labels_of([[]] * 50, 10))
-    learner = LevelLearner(two_levels.lower, TREE.levels[1], False, train, beam_of([[1]] * 50), train, beam_of([[1]]))
+    learner = LevelLearner(two_levels.lower, TREE.levels[1], train, beam_of([[1]] * 50), train, beam_of([[1]]))
     found, _ = learner.candidates(np.arange(50), dropout_rng(0))
     assert (found[:, 0] == 0).all()
     assert set(found[:, 1:].ravel().tolist()) == set(range(10))
@@ -161,7 +163,7 @@ def test_scores_of_children_are_those_of_scoring_everything(two_levels: TwoLevel
     network, level = (two_levels.upper, TREE.levels[0]) if first else (two_levels.lower, TREE.levels[1])
     tokens, documents = two_levels.documents.tokens, np.array([7, 3, 11])
     rows, nodes = (np.arange(3), np.zeros(3, np.int64)) if first else (np.array([0, 0, 0, 2]), np.array([3, 2, 0, 1]))
-    found = children_scores(network, level, first, tokens, documents, rows, nodes)
+    found = children_scores(network, level, tokens, documents, rows, nodes)
     everything = exhaustive(network, tokens, first)
     children = [level.indices[level.indptr[node] : level.indptr[node + 1]] for node in nodes]
     expected = [everything[documents[row], child] for row, each in zip(rows, children, strict=True) for child in each]
@@ -172,8 +174,8 @@ def test_documents_and_nodes_without_children() -> None:
     network, tokens = some_network(10), TokenStore.of([[1, 2], [3]])
     nothing = np.zeros(0, np.int64)
     for rows, nodes in [(nothing, nothing), (np.array([0]), np.array([2]))]:
-        assert children_scores(network, TREE.levels[1], False, tokens, np.arange(2), rows, nodes).tolist() == []
-    beam = expand_beam(network, TREE.levels[1], False, tokens, beam_of([[2], [1]]), 2, HERE)
+        assert children_scores(network, TREE.levels[1], tokens, np.arange(2), rows, nodes).tolist() == []
+    beam = expand_beam(network, TREE.levels[1], tokens, beam_of([[2], [1]]), 2, HERE)
     assert beam.nodes.tolist() == [[-1, -1], [0, -1]]
 
 
@@ -190,7 +192,7 @@ def test_weights_that_are_no_numbers_still_give_an_order(two_levels: TwoLevels, 
 def test_a_wide_beam_finds_what_scoring_everything_finds(
     two_levels: TwoLevels, monkeypatch: pytest.MonkeyPatch, most_scores: int
 ) -> None:
-    monkeypatch.setattr(levels, "MOST_SCORES", most_scores)
+    monkeypatch.setattr(levels, "MAX_SCORES", most_scores)
     tokens = two_levels.documents.tokens
     above, found = two_levels.search(beam=4, k=10)
     upper, lower = exhaustive(two_levels.upper, tokens, True), exhaustive(two_levels.lower, tokens, False)
@@ -223,7 +225,7 @@ def test_several_cores_find_the_same(two_levels: TwoLevels) -> None:
         tokens, above = two_levels.documents.tokens, two_levels.search(3, 1)[0]
         with torch_threads() as cores:
             assert cores.count == 2
-            found = expand_beam(two_levels.lower, TREE.levels[1], False, tokens, above, 4, cores)
+            found = expand_beam(two_levels.lower, TREE.levels[1], tokens, above, 4, cores)
     finally:
         torch.set_num_threads(threads)
     expected = two_levels.search(3, 4)[1]
@@ -239,7 +241,7 @@ def binary_cross_entropy(logits: NDArray[Any], relevant: NDArray[Any]) -> float:
 def test_loss_of_the_first_level_is_over_all_nodes() -> None:
     train = some_documents(20)
     learner = LevelLearner(
-        some_network(10), LabelTree.of([[list(range(10))]]).levels[0], True, train, Beam.at_root(20), train,
+        some_network(10), LabelTree.of([[list(range(10))]]).levels[0], train, Beam.at_root(20), train,
         Beam.at_root(20),
     )  # fmt: skip
     documents = np.array([4, 9, 0])
@@ -276,10 +278,10 @@ def test_quality_is_ndcg_the_documents_that_have_labels(seed: int, count: int) -
     setup = TwoLevels(some_network(4, seed), some_network(10, seed + 1), some_documents(count, seed))
     learner, targets = setup.learner(), setup.documents.targets
     labelled = int((np.diff(targets.indptr) > 0).sum())
-    found = expand_beam(setup.lower, TREE.levels[1], False, setup.documents.tokens, learner.valid_beam, 5, HERE)
+    found = expand_beam(setup.lower, TREE.levels[1], setup.documents.tokens, learner.valid_beam, 5, HERE)
     names = LabelSet.of(f"label {at}" for at in range(10))
     truth = Corpus(targets, names, texts=Corpus.of(["text"] * count).texts)
-    valid = Judged.of(Predictions(found.nodes, found.scores, names), truth)
+    valid = RankingMetrics.of(Predictions(found.nodes, found.scores, names), truth)
     validation_ndcg = learner.validation_ndcg(HERE)
     if not labelled:
         assert validation_ndcg is None
@@ -300,8 +302,8 @@ def test_documents_without_labels_are_learned_from_too(two_levels: TwoLevels, fi
     bare = Documents(TokenStore.of([[1], [2, 3]]), labels_of([[], []], 10))
     level = LabelTree.of([[list(range(10))]]).levels[0] if first else TREE.levels[1]
     beam = Beam.at_root(2) if first else beam_of([[0], [3]])
-    learner = LevelLearner(two_levels.lower, level, first, bare, beam, bare, beam)
+    learner = LevelLearner(two_levels.lower, level, bare, beam, bare, beam)
     low = learner.loss(np.arange(2), dropout_rng(0))
-    two_levels.lower.expect(1e-4)
+    two_levels.lower.init_output_bias(1e-4)
     assert 0 < learner.loss(np.arange(2), dropout_rng(0)).item() < low.item()
     assert learner.share_of_positives() == 0

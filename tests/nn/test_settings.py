@@ -46,12 +46,12 @@ def test_lists_come_from_recipes() -> None:
     ],
     ids=str,
 )
-def test_wrong_training_settings(irrelevant: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=next(iter(irrelevant))):
-        TrainingSettings.model_validate(irrelevant)
+def test_wrong_training_settings(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        TrainingSettings.model_validate(wrong)
 
 
 @pytest.mark.parametrize("wrong", [{"missing": "zero"}, {"dropout": 1.0}, {"max_words": 2}, {"unknown": 1}], ids=str)
-def test_wrong_word_settings(irrelevant: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=next(iter(irrelevant))):
-        WordSettings.model_validate(irrelevant)
+def test_wrong_word_settings(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        WordSettings.model_validate(wrong)

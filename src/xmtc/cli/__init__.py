@@ -33,15 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except exceptions.TyperException as error:
         return _failed(_mistyped(error), USER_ERROR)
-    except SystemExit:
-        # What Typer makes of a broken pipe: the reader of our output, such as `head`, has seen enough.
-        return _unread()
-    except BrokenPipeError:
-        return _unread()
+    except (BrokenPipeError, SystemExit):
+        # Typer turns a broken pipe into SystemExit: the reader of our output, such as `head`, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
+        return 0
     except (XmtcError, OSError, MemoryError) as error:
         if debug:
             raise
-        return _failed(_sentence(error), USER_ERROR)
+        return _failed(f"error: {sentence(error)}", USER_ERROR)
     return _failed("stopped", INTERRUPTED) if code == INTERRUPTED else code or 0
 
 
@@ -57,11 +56,6 @@ def _mend_streams() -> None:
         sys.stdout.reconfigure(errors="surrogateescape" if unicode else "backslashreplace")
 
 
-def _unread() -> int:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
-    return 0
-
-
 def _mistyped(error: Exception) -> str:
     """One line for a command line that Typer does not understand; nothing if it has shown the help instead."""
     message = error.format_message() if hasattr(error, "format_message") else str(error)
@@ -70,17 +64,22 @@ def _mistyped(error: Exception) -> str:
     return f"error: {message.rstrip('.')}; see {command} --help" if message.strip() else ""
 
 
-def _sentence(error: BaseException) -> str:
+def sentence(error: BaseException) -> str:
+    """What a user needs to know of an error, on one line.
+
+    >>> sentence(FileNotFoundError(2, "No such file or directory", "docs.csv"))
+    'docs.csv: No such file or directory'
+    """
     if isinstance(error, MemoryError):
-        return "error: out of memory; use a smaller corpus or a larger machine"
+        return "out of memory; use a smaller corpus or a larger machine"
     if isinstance(error, OSError) and error.filename:
-        return f"error: {os.fsdecode(error.filename)}: {error.strerror}"
-    return f"error: {error}"
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)
 
 
-def _failed(sentence: str, code: int) -> int:
-    if sentence:
-        print(printable(sentence), file=sys.stderr)
+def _failed(message: str, code: int) -> int:
+    if message:
+        print(printable(message), file=sys.stderr)
     return code
 
 

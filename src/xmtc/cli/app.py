@@ -26,8 +26,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(show: bool) -> None:
+    if show:
         typer.echo(f"xmtc {__version__}")
         raise typer.Exit
 

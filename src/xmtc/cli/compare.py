@@ -58,7 +58,7 @@ def compare(
     out: Annotated[str, typer.Option("--out", help="Folder for runs, results.json and the page.")],
     models: Annotated[str, typer.Option("--models", help="Methods, such as knn,parabel,bonsai.")] = "",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each, with seeds 0, 1, ...")] = 1,
-    budget: Annotated[str | None, typer.Option("--budget", help="Start and go on with runs for so long: 30m.")] = None,
+    budget: Annotated[str | None, typer.Option("--budget", help="Time for all runs, such as 30m.")] = None,
     recipe: Annotated[list[str] | None, typer.Option(help="YAML recipe or sweep, or a name; may be repeated.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="MODEL.key=value; may be repeated.")] = None,
     test: Annotated[str, typer.Option("--test", help="If the corpus has no test part: a share, or a file.")] = "0.1",
@@ -100,7 +100,7 @@ def compare(
 
 
 def planned(models: str, recipes: Sequence[str], pairs: Sequence[str]) -> list[Plan]:
-    """All rows to be made; an error if a setting is impossible, before anything is trained."""
+    """The rows of the table; an error if a setting is impossible, before anything is trained."""
     from xmtc.errors import ConfigError
 
     plans = [Plan(name, {}) for name in (part.strip() for part in models.split(",")) if name]
@@ -193,7 +193,7 @@ class Work:
         return "" if (folder / RESULT).exists() else f"ended with code {process.returncode} and left no result"
 
     def found(self, plan: Plan, seed: int, status: Any = "waiting", reason: str = "") -> Run:
-        """The run as its folder has it; as told if the folder has no result."""
+        """The run as its folder has it; with this status and reason if the folder has no result."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
@@ -208,13 +208,11 @@ class Work:
             arrays = load((folder / f"{TOP}.safetensors").read_bytes())
             top = Predictions(arrays["ids"], arrays["scores"], self.labels, ScoreKind(result["kind"]))
             if len(top) != self.test_documents:
-                raise ValueError("answers for other documents")
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError):  # none yet, or one that was cut off
+                raise ValueError("predictions for other documents")
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError):  # no result yet, or a truncated one
             return Run(plan.system, plan.model, settings, seed, status, reason)
-        return Run(
-            plan.system, plan.model, settings, seed, costs=result["costs"], top=top,
-            train_documents=self.train_documents,
-        )  # fmt: skip
+        costs, documents = result["costs"], self.train_documents
+        return Run(plan.system, plan.model, settings, seed, costs=costs, top=top, train_documents=documents)
 
     def settings(self, plan: Plan, seed: int) -> dict[str, Any]:
         """The settings of a run; a seed that is set stays."""
@@ -263,7 +261,7 @@ def report(
     facts = {"corpus": corpus, "xmtc": __version__, "date": time.strftime("%Y-%m-%d"), **machine, **versions}
     write_json(
         str(folder / RESULTS),
-        {"about": facts, "rows": board.to_json(), "runs": [run.to_json() for run in runs]},
+        {"about": facts, "rows": [row.to_json() for row in board.rows], "runs": [run.to_json() for run in runs]},
     )
     sweeps = sweep_plots(board, plans) if plot else {}
     for name, drawing in sweeps.items():
@@ -295,7 +293,7 @@ def sweep_plots(board: Leaderboard, plans: Sequence[Plan]) -> dict[str, Plot]:
             points = [
                 (dict(plan.point)[key], {k: v for k, v in plan.point if k != key}, rows[plan.system])
                 for plan in members
-            ]  # fmt: skip
+            ]
             if len({str(value) for value, _, _ in points}) > 1:
                 slug = re.sub(r"[^a-z0-9]+", "-", f"sweep {name} {key}".lower()).strip("-")
                 drawn[slug] = sweep(name, key, points)

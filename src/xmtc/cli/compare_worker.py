@@ -1,4 +1,4 @@
-"""One run of `xmtc compare`, in a process of its own so that its memory is its own: `python -m ... FOLDER`."""
+"""One run of `xmtc compare`, in a separate process so that its memory can be measured: `python -m ... FOLDER`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xmtc.cli.output import share_or_number, write_json
+from xmtc.cli.output import write_json
 from xmtc.cli.read_options import Reading
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ SPEC, RESULT, TOP, MODEL, PIECES = "run.json", "result.json", "top", "model", "p
 
 
 def parts(corpus: str, test: str, reading: Reading) -> tuple[Corpus, Corpus]:
-    """(train, test) of a folder that has both, or of a file of which a share, or another file, is the test part."""
+    """(train, test): those of a folder that has both, or a corpus with a share of it, or another file, as test part."""
     from xmtc.corpus.folder import has_part
     from xmtc.errors import ConfigError
 
@@ -32,15 +32,11 @@ def parts(corpus: str, test: str, reading: Reading) -> tuple[Corpus, Corpus]:
     documents = reading.read(corpus)
     if Path(corpus).is_dir() and has_part(corpus, "test"):
         return documents, reading.read(corpus, "test")
-    try:
-        float(test)
-    except ValueError:
-        return documents, reading.read(test, "test")
-    return documents.split(share_or_number(test, "--test"), seed=0)
+    return reading.hold_out(documents, test, "--test", seed=0)
 
 
 def run(folder: Path) -> dict[str, Any]:
-    """Train, save, tag and measure as the folder's specification says; the answers go into the folder."""
+    """Train, save, predict and measure as the folder's specification says; the predictions go into the folder."""
     from safetensors.numpy import save_file
 
     from xmtc.memory import peak_memory
@@ -73,7 +69,7 @@ def main() -> int:
     """Do the run and write its result, also if it failed."""
     import shutil
 
-    from xmtc.cli import _sentence
+    from xmtc.cli import sentence
     from xmtc.errors import XmtcError
 
     folder = Path(sys.argv[1])
@@ -83,7 +79,7 @@ def main() -> int:
     except KeyboardInterrupt:  # it reaches the comparison too, which says so
         return 1
     except (XmtcError, OSError, MemoryError) as error:
-        result = {"status": "failed", "reason": _sentence(error).removeprefix("error: ")}
+        result = {"status": "failed", "reason": sentence(error)}
     except Exception as error:
         traceback.print_exc()
         result = {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
@@ -92,7 +88,7 @@ def main() -> int:
 
 
 def end_with_the_comparison() -> None:
-    """End when the process that started this one does, however that was ended: it would run beside its successor."""
+    """End when the process that started this one ends, however that happens; else it would run beside its successor."""
 
     def wait() -> None:
         while os.read(0, 1):

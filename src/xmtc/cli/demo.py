@@ -28,12 +28,12 @@ def demo(
 
     from rich.console import Console
 
+    from xmtc.atomic_folder import check_target
     from xmtc.corpus.io import read
     from xmtc.data import demo_folder
     from xmtc.evaluation.evaluate import evaluate
     from xmtc.evaluation.reports.report import write_report
     from xmtc.models.registry import make
-    from xmtc.storage import check_target
 
     check_target(Path(out) / "tagger")
     folder, console = demo_folder(), Console()
@@ -61,14 +61,15 @@ def demo(
         true_names = ", ".join(sorted(test.labels.path(label) for label in truth))
         console.print(f"  [dim]true[/]       {true_names}", highlight=False, soft_wrap=True)
         found = [
-            f"[green]✓ {top.labels.path(i)}[/] {s:.2f}" if i in truth else f"[red]✗ {top.labels.path(i)}[/] {s:.2f}"
-            for i, s in zip(top.ids[0].tolist(), top.scores[0].tolist(), strict=True) if i >= 0
-        ]  # fmt: skip
+            f"{'[green]✓' if label in truth else '[red]✗'} {top.labels.path(label)}[/] {score:.2f}"
+            for label, score in zip(top.ids[0].tolist(), top.scores[0].tolist(), strict=True)
+            if label >= 0
+        ]
         console.print(f"  [dim]predicted[/]  {', '.join(found)}", highlight=False, soft_wrap=True)
     best = make("auto", budget=budget)
     console.print(f"\n[bold]auto[/] tries further methods for {budget} and blends those that help ...")
-    judged = measured(best)
+    evaluation = measured(best)
     best.save(Path(out) / "tagger")
-    write_report(judged, Path(out) / "report.html", title="auto on Debian packages")
+    write_report(evaluation, Path(out) / "report.html", title="auto on Debian packages")
     print(f"\nreport page: {Path(out) / 'report.html'}\nmodel:       {Path(out) / 'tagger'}", file=sys.stderr)
     print(f'try:         echo "a fast mail server" | xmtc predict {Path(out) / "tagger"} - --table', file=sys.stderr)

@@ -1,13 +1,12 @@
-"""`xmtc evaluate`: how good is a model on documents whose labels are known."""
+"""`xmtc evaluate`: how good a model is on documents whose labels are known."""
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from xmtc.cli.output import threshold_of, write_json
+from xmtc.cli.output import result_files, threshold_of, write_json
 from xmtc.cli.read_options import Reading, with_reading
 
 
@@ -15,11 +14,13 @@ from xmtc.cli.read_options import Reading, with_reading
 def evaluate(
     model: Annotated[str, typer.Argument(help="Model folder.")],
     corpus: Annotated[str, typer.Argument(help="File, folder with test.*, or - for standard input.")],
-    k: Annotated[str, typer.Option("--k", help="Lengths of the lists to judge.")] = "1,3,5",
+    k: Annotated[str, typer.Option("--k", help="Lengths of the lists to evaluate.")] = "1,3,5",
     json: Annotated[str | None, typer.Option("--json", help="Write all metrics as JSON; - for stdout.")] = None,
     html: Annotated[str | None, typer.Option("--html", help="Write a report page with plots.")] = None,
     per_label: Annotated[str | None, typer.Option("--per-label", help="Write a CSV with a row a label.")] = None,
-    threshold: Annotated[str | None, typer.Option(help="Judge also what scores at least this: 0.3, or tuned.")] = None,
+    threshold: Annotated[
+        str | None, typer.Option(help="Evaluate also labels that score at least this: 0.3, or tuned.")
+    ] = None,
     reading: Reading = Reading(),
 ) -> None:
     """Measure a model: P@k, nDCG@k, PSP@k, for all labels and for head, middle and tail.
@@ -28,30 +29,23 @@ def evaluate(
     """
     from rich.console import Console
 
-    from xmtc.corpus.sources import check_output
-    from xmtc.evaluation import evaluate as judge
+    from xmtc.evaluation.evaluate import evaluate
     from xmtc.models.registry import load
 
     ks = lengths(k)
-    outputs = [path for path in (json, per_label, html) if path is not None]
-    for path in outputs:
-        check_output(path)
-    loaded = load(model)
-    at = threshold_of(loaded, threshold)
-    documents = reading.read(corpus, "test")
-    result = judge.evaluate(loaded, documents, ks, threshold=at)
-    if json is not None:
-        write_json(json, result.to_json())
-    if per_label is not None:
-        result.write_per_label_csv(per_label)
-    if html is not None:
-        from xmtc.evaluation.reports.report import write_report
+    with result_files(json, per_label, html) as stream:
+        loaded = load(model)
+        at = threshold_of(loaded, threshold)
+        result = evaluate(loaded, reading.read(corpus, "test"), ks, threshold=at)
+        if json is not None:
+            write_json(json, result.to_json())
+        if per_label is not None:
+            result.write_per_label_csv(per_label)
+        if html is not None:
+            from xmtc.evaluation.reports.report import write_report
 
-        write_report(result, html, title=f"{loaded.title} on {corpus}")
-    Console(file=sys.stderr if "-" in outputs else sys.stdout).print(result.rich_table())
-    for path in outputs:
-        if path != "-":
-            print(f"written: {path}", file=sys.stderr)
+            write_report(result, html, title=f"{loaded.title} on {corpus}")
+        Console(file=stream).print(result.rich_table())
 
 
 def lengths(text: str) -> tuple[int, ...]:

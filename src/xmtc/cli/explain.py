@@ -1,14 +1,13 @@
-"""`xmtc explain`: which words of a text speak for its labels."""
+"""`xmtc explain`: the words of a text that speak for its labels."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xmtc.cli.output import printable, write_json
+from xmtc.cli.output import printable, result_files, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from xmtc.models.explanation import Explanation
 
 LISTED = 10  # words of each explanation
-FAINT = 0.05  # share of the strongest word's weight below which a word is not coloured
-# White letters can be read on all three, on light and on dark terminals.
+FAINT = 0.05  # words below this share of the strongest weight are not coloured
+# White letters are legible on all three, on light and on dark terminals.
 NEUTRAL, FOR, AGAINST = (112, 118, 124), (23, 105, 170), (194, 87, 12)
 
 
@@ -36,39 +35,34 @@ def explain(
     """
     from rich.console import Console
 
-    from xmtc.corpus.sources import check_output
     from xmtc.models.registry import load
 
-    outputs = [path for path in (json, html) if path is not None]
-    for path in outputs:
-        check_output(path)
-    loaded = load(model)
-    text = given(text)
-    if label is not None:
-        keys = [label]
-    else:
-        top = loaded.predict([text], k)
-        keys = [top.labels.key(at) for at in top.ids[0].tolist() if at >= 0]
-    found = [loaded.explain(text, key) for key in keys]
-    found = [replace(why, text=why.text or text) for why in found]
-    if json is not None:
-        assert loaded.labels_ is not None
-        named = [loaded.labels_.key(loaded.labels_.find(key)) for key in keys]
-        write_json(json, {"labels": [{"label": key, **why.to_json()} for key, why in zip(named, found, strict=True)]})
-    if html is not None:
-        from xmtc.evaluation.reports.explanation_page import write_explanation_page
+    with result_files(json, html) as stream:
+        loaded = load(model)
+        text = input_text(text)
+        if label is not None:
+            keys = [label]
+        else:
+            top = loaded.predict([text], k)
+            keys = [top.labels.key(at) for at in top.ids[0].tolist() if at >= 0]
+        found = [loaded.explain(text, key) for key in keys]
+        found = [replace(why, text=why.text or text) for why in found]
+        if json is not None:
+            assert loaded.labels_ is not None
+            named = [loaded.labels_.key(loaded.labels_.find(key)) for key in keys]
+            labels = [{"label": key, **why.to_json()} for key, why in zip(named, found, strict=True)]
+            write_json(json, {"labels": labels})
+        if html is not None:
+            from xmtc.evaluation.reports.explanation_page import write_explanation_page
 
-        write_explanation_page(found, html, title=f"{loaded.title}: why these labels")
-    show(found, Console(file=sys.stderr if "-" in outputs else sys.stdout, highlight=False))
-    for path in outputs:
-        if path != "-":
-            print(f"written: {path}", file=sys.stderr)
+            write_explanation_page(found, html, title=f"{loaded.title}: why these labels")
+        show(found, Console(file=stream, highlight=False))
 
 
-def given(text: str) -> str:
+def input_text(text: str) -> str:
     """The text that `--text` gives or, for `-`, standard input; an error if there is none.
 
-    >>> given("a fast mail server")
+    >>> input_text("a fast mail server")
     'a fast mail server'
     """
     from xmtc.corpus.sources import BadLine, Source, decode
@@ -112,7 +106,7 @@ def summary(why: Explanation) -> str:
 
 
 def coloured(why: Explanation) -> Text:
-    """The text, on a ground that is the stronger the more a word counts, in another colour if it counts against."""
+    """The text with coloured words: the stronger the weight, the stronger the colour; another one for words against."""
     from rich.text import Text
 
     from xmtc.evaluation.reports.explanation_page import shaded

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TextIO
 
 import typer
 
-from xmtc.cli.output import printable, write_json
+from xmtc.cli.output import printable, result_files, write_json
 from xmtc.cli.read_options import Reading, with_reading
 
 
@@ -22,9 +22,7 @@ def info(
 
     Example: `xmtc info docs.jsonl.gz --html corpus.html`
     """
-    from pathlib import Path
-
-    from xmtc.storage import MANIFEST
+    from xmtc.atomic_folder import MANIFEST
 
     if (Path(path) / MANIFEST).is_file():
         describe_model(path, html, json)
@@ -33,7 +31,7 @@ def info(
 
 
 def describe_model(path: str, html: str | None, json: str | None) -> None:
-    """Print what the manifest of a model says."""
+    """Print the manifest of a model."""
     from xmtc.errors import ConfigError
     from xmtc.storage import opening
 
@@ -42,9 +40,14 @@ def describe_model(path: str, html: str | None, json: str | None) -> None:
     folder = opening(path)
     folder.finish_checks()
     facts = {key: value for key, value in folder.manifest.items() if key != "checksum"}
-    if json is not None:
-        write_json(json, facts)
     size = sum(file["bytes"] for file in facts["files"].values())
+    metrics = [
+        (f"{part} {key}", f"{value:.2f}")
+        for part, values in facts.get("metrics", {}).items()
+        if isinstance(values, dict)
+        for key, value in values.items()
+        if "@" in key and isinstance(value, float)
+    ]
     rows = [
         ("model", facts["kind"]),
         ("labels", f"{len(folder.labels()):,}"),
@@ -54,11 +57,13 @@ def describe_model(path: str, html: str | None, json: str | None) -> None:
         ("thresholds", "tuned" if folder.has("thresholds.safetensors") else "not tuned"),
         *((f"training {key}", in_words(value)) for key, value in facts.get("training", {}).items()),
         *((f"setting {key}", value) for key, value in facts["config"].items()),
-        *((f"{part} {key}", f"{value:.2f}") for part, values in facts.get("metrics", {}).items()
-          if isinstance(values, dict) for key, value in values.items() if "@" in key and isinstance(value, float)),
+        *metrics,
         *((f"made with {key}", value) for key, value in facts.get("libraries", {}).items()),
-    ]  # fmt: skip
-    print_rows([(name, str(value)) for name, value in rows], json == "-")
+    ]
+    with result_files(json) as stream:
+        if json is not None:
+            write_json(json, facts)
+        print_rows([(name, str(value)) for name, value in rows], stream)
 
 
 def in_words(value: Any) -> str:
@@ -72,33 +77,26 @@ def in_words(value: Any) -> str:
 
 def describe_corpus(path: str, html: str | None, json: str | None, reading: Reading) -> None:
     """Print the statistics of a corpus; a folder's test part is described too."""
-    from pathlib import Path
-
     from xmtc.corpus.folder import has_part
-    from xmtc.corpus.sources import check_output
     from xmtc.corpus.statistics import bars, describe
 
-    for output in filter(None, (html, json)):
-        check_output(output)
-    train = reading.read(path, unlabelled=True)
-    test = reading.read(path, "test", unlabelled=True) if Path(path).is_dir() and has_part(path, "test") else None
-    figures = describe(train, test)
-    if json is not None:
-        write_json(json, figures.to_json())
-    if html is not None:
-        from xmtc.evaluation.reports.html import write_corpus_page
+    with result_files(json, html) as stream:
+        train = reading.read(path, unlabelled=True)
+        test = reading.read(path, "test", unlabelled=True) if Path(path).is_dir() and has_part(path, "test") else None
+        figures = describe(train, test)
+        if json is not None:
+            write_json(json, figures.to_json())
+        if html is not None:
+            from xmtc.evaluation.reports.html import write_corpus_page
 
-        write_corpus_page(figures, html)
-        print(f"written: {html}", file=sys.stderr)
-    print_rows(figures.rows(), json == "-")
-    histogram = figures.labels_per_document_histogram
-    if json != "-":
-        print("\nlabels per document")
-        print(bars([*histogram.values()], [*histogram]))
+            write_corpus_page(figures, html)
+        print_rows(figures.rows(), stream)
+        histogram = figures.labels_per_document_histogram
+        print(f"\nlabels per document\n{bars([*histogram.values()], [*histogram])}", file=stream)
 
 
-def print_rows(rows: list[tuple[str, str]], to_stderr: bool) -> None:
+def print_rows(rows: list[tuple[str, str]], stream: TextIO) -> None:
     """Print names and values in two columns."""
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        print(f"{printable(name):<{width}}  {printable(value)}", file=sys.stderr if to_stderr else sys.stdout)
+        print(f"{printable(name):<{width}}  {printable(value)}", file=stream)

@@ -9,7 +9,6 @@ import typer
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-    from rich.table import Table
 
 
 def models(
@@ -20,38 +19,24 @@ def models(
     Example: `xmtc models knn`
     """
     from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
 
     from xmtc.models.registry import CATALOGUE, model_class
 
-    console = Console()
     if name is not None:
-        console.print(hyper_parameter_table(name))
-        return
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table("model", "what it does", "input", "scores", "explains", "learns further", box=None)
-    for known in CATALOGUE:
-        can = model_class(known).capabilities
-        needs = escape(f" (needs xmtc[{can.extra}])") if can.extra else ""
-        table.add_row(
-            known, can.summary + needs, " or ".join(sorted(can.input, reverse=True)), can.score.value,
-            "yes" if can.explain else "no", "yes" if can.partial_fit else "no",
-        )  # fmt: skip
-    console.print(table)
-
-
-def hyper_parameter_table(name: str) -> Table:
-    """Key, default and what it may be, for each hyper-parameter of a method."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    from xmtc.models.registry import model_class
-
-    table = Table("hyper-parameter", "default", "may be", box=None, title=f"{name}: --set key=value")
-    for row in settings(model_class(name)().config):
-        table.add_row(*(escape(cell) for cell in row))
-    return table
+        table = Table("hyper-parameter", "default", "may be", box=None, title=f"{name}: --set key=value")
+        for row in settings(model_class(name)().config):
+            table.add_row(*map(escape, row))
+    else:
+        table = Table("model", "what it does", "input", "scores", "explains", "learns further", box=None)
+        for known in CATALOGUE:
+            can = model_class(known).capabilities
+            inputs = " or ".join(sorted(can.input, reverse=True))
+            flags = ("yes" if flag else "no" for flag in (can.explain, can.partial_fit))
+            needs = escape(f" (needs xmtc[{can.extra}])") if can.extra else ""
+            table.add_row(known, can.summary + needs, inputs, can.score.value, *flags)
+    Console().print(table)
 
 
 def settings(config: BaseModel, prefix: str = "") -> Iterator[tuple[str, str, str]]:

@@ -1,9 +1,12 @@
-"""What commands share: text that is safe on a terminal, JSON, sizes given as a share or a number, thresholds."""
+"""What commands share: text that is safe on a terminal, result files, sizes as a share or a number, thresholds."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +27,23 @@ def printable(text: str) -> str:
     return UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text.replace("\n", " "))
 
 
+@contextmanager
+def result_files(*paths: str | None) -> Iterator[TextIO]:
+    """Check before long work that the files can be written, and name them after it; None is no file.
+
+    Yields the stream for people: standard output, or standard error if a result goes to standard output (`-`).
+    """
+    from xmtc.corpus.sources import check_output
+
+    given = [path for path in paths if path is not None]
+    for path in given:
+        check_output(path)
+    yield sys.stderr if "-" in given else sys.stdout
+    for path in given:
+        if path != "-":
+            print(f"written: {path}", file=sys.stderr)
+
+
 def write_json(path: str, value: Any) -> None:
     """Write JSON, indented, to a file or, for `-`, to standard output."""
     import json
@@ -32,7 +52,7 @@ def write_json(path: str, value: Any) -> None:
 
     text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
     with replacing(path) as out:
-        # A file name need not be Unicode; the escape that stands for such a byte is JSON's own.
+        # A file name need not be Unicode; the escape for such a byte is JSON's own.
         out.write(text.encode("utf-8", "backslashreplace"))
 
 

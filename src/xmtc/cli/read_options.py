@@ -1,4 +1,4 @@
-"""The options that say how a corpus is to be read, the same for every command that reads one."""
+"""The options that say how to read a corpus, the same for every command that reads one."""
 
 from __future__ import annotations
 
@@ -10,44 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from xmtc.cli.output import share_or_number
+
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
 
-PANEL = "Reading"
 
-FORMAT = Annotated[str | None, typer.Option("--format", help="Format, if not as detected.", rich_help_panel=PANEL)]
-TEXT_FIELD = Annotated[
-    str, typer.Option("--text-field", help="Field of the text; several, joined: title,body", rich_help_panel=PANEL)
-]
-LABELS_FIELD = Annotated[str, typer.Option("--labels-field", help="Field of the labels.", rich_help_panel=PANEL)]
-ID_FIELD = Annotated[str, typer.Option("--id-field", help="Field of the id.", rich_help_panel=PANEL)]
-LABEL_SEPARATOR = Annotated[
-    str | None, typer.Option("--label-separator", help="What separates labels in one string.", rich_help_panel=PANEL)
-]
-LABEL_SET = Annotated[
-    str | None,
-    typer.Option("--label-set", help="Names and hierarchy: a labels.tsv or a SKOS file.", rich_help_panel=PANEL),
-]
-LANGUAGE = Annotated[str, typer.Option("--language", help="Language of names in SKOS.", rich_help_panel=PANEL)]
-INDEX_BASE = Annotated[
-    int, typer.Option("--index-base", min=0, max=1, help="First number in XMC files.", rich_help_panel=PANEL)
-]
-SKIP_BAD = Annotated[bool, typer.Option("--skip-bad", help="Skip bad lines and count them.", rich_help_panel=PANEL)]
+def _option(name: str, help: str, min: int | None = None, max: int | None = None) -> Any:
+    return typer.Option(name, help=help, min=min, max=max, rich_help_panel="Reading")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the user said about how to read."""
+    """How to read, as the user said; each field is an option of the command line."""
 
-    format: str | None = None
-    text_field: str = "text"
-    labels_field: str = "labels"
-    id_field: str = "id"
-    label_separator: str | None = None
-    label_set: str | None = None
-    language: str = "en"
-    index_base: int = 0
-    skip_bad: bool = False
+    format: Annotated[str | None, _option("--format", "Format, if not as detected.")] = None
+    text_field: Annotated[str, _option("--text-field", "Field of the text; several, joined: title,body")] = "text"
+    labels_field: Annotated[str, _option("--labels-field", "Field of the labels.")] = "labels"
+    id_field: Annotated[str, _option("--id-field", "Field of the id.")] = "id"
+    label_separator: Annotated[str | None, _option("--label-separator", "What separates labels in one string.")] = None
+    label_set: Annotated[str | None, _option("--label-set", "Names and hierarchy: a labels.tsv or a SKOS file.")] = None
+    language: Annotated[str, _option("--language", "Language of names in SKOS.")] = "en"
+    index_base: Annotated[int, _option("--index-base", "First number in XMC files.", min=0, max=1)] = 0
+    skip_bad: Annotated[bool, _option("--skip-bad", "Skip bad lines and count them.")] = False
 
     def read(
         self,
@@ -75,35 +60,27 @@ class Reading:
             skip_bad=self.skip_bad,
         )
 
-
-OPTIONS: dict[str, tuple[Any, Any]] = {
-    "format": (FORMAT, None),
-    "text_field": (TEXT_FIELD, "text"),
-    "labels_field": (LABELS_FIELD, "labels"),
-    "id_field": (ID_FIELD, "id"),
-    "label_separator": (LABEL_SEPARATOR, None),
-    "label_set": (LABEL_SET, None),
-    "language": (LANGUAGE, "en"),
-    "index_base": (INDEX_BASE, 0),
-    "skip_bad": (SKIP_BAD, False),
-}
+    def hold_out(self, documents: Corpus, size_or_file: str, option: str, seed: int) -> tuple[Corpus, Corpus]:
+        """(rest, held-out part): a share or number of the documents is split off, or a file is read."""
+        try:
+            float(size_or_file)
+        except ValueError:
+            return documents, self.read(size_or_file, "test")
+        return documents.split(share_or_number(size_or_file, option), seed=seed)
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the reading options; it takes them together as the parameter `reading`."""
     signature = inspect.signature(command, eval_str=True)
+    options = inspect.signature(Reading, eval_str=True).parameters
     own = [parameter for name, parameter in signature.parameters.items() if name != "reading"]
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in OPTIONS.items()
-    ]
+    every = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *options.values())]
 
     @wraps(command)
     def wrapped(**values: Any) -> None:
-        reading = Reading(**{name: values.pop(name) for name in OPTIONS})
+        reading = Reading(**{name: values.pop(name) for name in options})
         command(**values, reading=reading)
 
-    every = [*(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own), *added]
     wrapped.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
     return wrapped

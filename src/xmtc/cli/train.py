@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from xmtc.cli.output import share_or_number
 from xmtc.cli.read_options import Reading, with_reading
 from xmtc.recipes import put, read_recipe
 
@@ -28,10 +27,11 @@ def train(
     valid: Annotated[str | None, typer.Option(help="Validation file, or a share of the corpus such as 0.1.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter key=value; may be repeated.")] = None,
     recipe: Annotated[str | None, typer.Option(help="YAML file with `model` and `set`, or a name: knn/tibkat.")] = None,
-    budget: Annotated[str | None, typer.Option(help="For --model auto: how long it may take, such as 30m.")] = None,
+    budget: Annotated[str | None, typer.Option(help="How long training may take, such as 30m; for auto.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
     calibrate: Annotated[
-        Literal["isotonic", "platt"] | None, typer.Option(help="Make scores chances, by the validation documents.")
+        Literal["isotonic", "platt"] | None,
+        typer.Option(help="Make scores probabilities, by the validation documents."),
     ] = None,
     tune: Annotated[bool, typer.Option("--tune", help="Choose a threshold for each label, by the same.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with (or keep) what an earlier run left.")] = False,
@@ -44,17 +44,15 @@ def train(
 
     Example: `xmtc train docs.jsonl.gz --model knn --out tagger --valid 0.1 --set neighbours=30`
     """
+    from xmtc.atomic_folder import check_target
     from xmtc.errors import ConfigError
     from xmtc.models.registry import make
-    from xmtc.storage import check_target
 
     if valid is None and (calibrate or tune):
         option = "--calibrate" if calibrate else "--tune"
         raise ConfigError(f"{option} needs documents that the model is not trained on; say --valid FILE or --valid 0.1")
     name, hyper_parameters = settings(model, set_ or [], recipe, seed)
     if budget is not None:
-        if name != "auto":
-            raise ConfigError(f"--budget is for --model auto; {name} takes as long as its settings ask for")
         hyper_parameters["budget"] = budget
     made = make(name, **hyper_parameters)
     check_target(out)
@@ -62,7 +60,7 @@ def train(
     print(f"{corpus}: {len(documents):,} documents, {len(documents.labels):,} labels", file=sys.stderr)
     held_out = None
     if valid is not None:
-        documents, held_out = validation(documents, valid, made.config.seed, reading)
+        documents, held_out = reading.hold_out(documents, valid, "--valid", made.config.seed)
     if resume and finished(out, made, expected(documents, held_out, calibrate, tune)):
         print(f"{out}: this model is finished already, nothing to do", file=sys.stderr)
         print(out)
@@ -70,11 +68,7 @@ def train(
     pieces = Path(out).absolute().with_name(f".{Path(out).name}.checkpoints")
     if not resume:
         shutil.rmtree(pieces, ignore_errors=True)
-    if name == "auto":
-        from xmtc.models.ensemble.auto import Auto
-
-        assert isinstance(made, Auto)
-        made.on_better = lambda: made.save(out)  # so that there is a model from the first minute on
+    made.on_better = lambda: made.save(out)  # a method that improves step by step has a model from the first minute on
     made.fit(documents, held_out, pieces, log)
     about: dict[str, Any] = {}
     if held_out is not None:
@@ -84,9 +78,9 @@ def train(
             made.calibrate(held_out, calibrate)
         if tune:
             made.tune(held_out)
-        judged = evaluate(made, held_out, threshold=made.thresholds_)
-        print(f"on {len(held_out):,} validation documents:\n{judged}", file=sys.stderr)
-        about["metrics"] = {"validation": judged.values}
+        evaluation = evaluate(made, held_out, threshold=made.thresholds_)
+        print(f"on {len(held_out):,} validation documents:\n{evaluation}", file=sys.stderr)
+        about["metrics"] = {"validation": evaluation.values}
     made.save(out, about)
     shutil.rmtree(pieces, ignore_errors=True)
     print(f"{name} trained in {made.training_['seconds']:.1f} s, saved to {out}", file=sys.stderr)
@@ -111,17 +105,8 @@ def settings(model: str | None, pairs: list[str], recipe: str | None, seed: int 
     return name, hyper_parameters
 
 
-def validation(documents: Corpus, valid: str, seed: int, reading: Reading) -> tuple[Corpus, Corpus]:
-    """(training part, validation part): a share or number of the documents, or a file of its own."""
-    try:
-        float(valid)
-    except ValueError:
-        return documents, reading.read(valid, "test")
-    return documents.split(share_or_number(valid, "--valid"), seed=seed)
-
-
 def expected(documents: Corpus, held_out: Corpus | None, calibrate: str | None, tune: bool) -> dict[str, Any]:
-    """What the manifest of a finished model says of the documents that it was made with."""
+    """What the manifest of a model that was trained on these documents says about them."""
     from xmtc.models.calibration import fitted_on
     from xmtc.models.thresholds import SMOOTHING
 
@@ -133,14 +118,13 @@ def expected(documents: Corpus, held_out: Corpus | None, calibrate: str | None, 
 
 
 def finished(out: str, made: Model, training: Mapping[str, Any]) -> bool:
-    """Whether the folder holds this very model, made with these very documents."""
-    from pathlib import Path
-
-    from xmtc.storage import MANIFEST, opening
+    """Whether the folder holds this model, trained with the same settings on the same documents."""
+    from xmtc.atomic_folder import MANIFEST
+    from xmtc.storage import opening
 
     if not (Path(out) / MANIFEST).exists():
         return False
     found = opening(out).manifest
     same_settings = found["kind"] == made.name and found["config"] == made.config.model_dump(mode="json")
-    there = found.get("training", {})
-    return same_settings and all(there.get(key) == value for key, value in training.items())
+    trained = found.get("training", {})
+    return same_settings and all(trained.get(key) == value for key, value in training.items())

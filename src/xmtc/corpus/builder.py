@@ -1,31 +1,31 @@
-"""How a corpus file is to be read, and the builder that every reader fills."""
+"""Options for reading a corpus file, and the builder that every reader fills."""
 
 from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus, label_matrix
-from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine
-from xmtc.corpus.sparse import make_csr
+from xmtc.corpus.sparse import Csr, make_csr
 from xmtc.corpus.strings import StringsBuilder
 from xmtc.errors import BadInput
 
+PARAGRAPH = "\n\n"  # between the texts of a document that has several text fields
 MAX_ID = 2**31 - 1
-MAX_WEIGHT = 3.4028235677973362e38  # the largest number that float32 rounds to a finite one
+MAX_WEIGHT = 3.4028235677973362e38  # the largest number that float32 rounds to a finite value
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Everything that a reader may be told; each format uses what applies to it.
+    """Options of all readers; each format uses those that apply to it.
 
     `text` may name several fields, joined by a blank line; `unlabelled` allows documents without a label field (for
     prediction); `index_base` is 0 or 1 where a format has numbered labels or features.
@@ -90,7 +90,7 @@ class CorpusBuilder:
     ) -> None:
         """Add a document: its text and/or its features, and its label keys; BadLine, and nothing added, if it is bad.
 
-        A corpus must be uniform: either every document has a text or none has, and so for ids and features.
+        A corpus must be uniform: either every document has a text or none has, and likewise for ids and features.
         """
         if "" in labels:
             raise BadLine("one of the labels is empty")
@@ -98,7 +98,7 @@ class CorpusBuilder:
         if has != self._has:
             self._check_uniform(has)
         if features is not None:
-            check_features(*features)
+            _check_features(*features)
         ids = self._label_ids
         self._add([ids.setdefault(key, len(ids)) for key in labels], features)
         if text is not None:
@@ -110,7 +110,7 @@ class CorpusBuilder:
                 column.append(value)
 
     def add_texts(self, labels: Sequence[Sequence[str]], texts: Sequence[str], ids: Sequence[str]) -> None:
-        """Add many documents with text and id, quicker than one by one; no label may be empty."""
+        """Add many documents with text and id, faster than one by one; no label may be empty."""
         if self._has != (True, False):
             self._check_uniform((True, False))
         known = self._label_ids
@@ -121,10 +121,10 @@ class CorpusBuilder:
         self._ids.extend(ids)
 
     def add_numbered(self, labels: Sequence[int], features: tuple[Sequence[int], Sequence[float]]) -> None:
-        """Add a document of a format that knows labels only by number; the label set is given to `build`."""
+        """Add a document of a format that identifies labels by number; `build` takes the label set."""
         if labels and not 0 <= min(labels) <= max(labels) <= MAX_ID:
             raise BadLine(f"label {min(labels) if min(labels) < 0 else max(labels)} is out of range")
-        check_features(*features)
+        _check_features(*features)
         self._add(labels, features)
 
     def _add(self, labels: Sequence[int], features: tuple[Sequence[int], Sequence[float]] | None) -> None:
@@ -136,7 +136,7 @@ class CorpusBuilder:
             self._feature_indptr.append(len(self._feature_indices))
 
     def _check_uniform(self, has: tuple[bool, bool]) -> None:
-        """Called for the first document, which sets the shape, and for the first that breaks it."""
+        """Check for text and features as in the documents before; the first document decides."""
         if self._has is None:
             self._has = has
             return
@@ -146,10 +146,11 @@ class CorpusBuilder:
             if before and not here:
                 raise BadLine(f"this document has no {what}, but those before it have")
 
-    def bad(self, line: int | None, problem: str, remedy: str = "") -> None:
-        """A bad line: raise, or count it when the user asked to skip such lines."""
+    def bad(self, line: int, error: BadLine) -> None:
+        """Raise for a bad line, or count it where such lines are to be skipped."""
         if not self.options.skip_bad:
-            raise BadInput(self.path, line, problem, remedy or "mend the line, or skip bad lines with --skip-bad")
+            remedy = error.remedy or "mend the line, or skip bad lines with --skip-bad"
+            raise BadInput(self.path, line, error.problem, remedy)
         self.skipped += 1
 
     @property
@@ -158,14 +159,14 @@ class CorpusBuilder:
         return int(np.frombuffer(self._label_indices, np.int32).max(initial=-1)) + 1
 
     def build(self, labels: LabelSet | None = None, feature_count: int | None = None) -> Corpus:
-        """The corpus; a file without documents or without labels is an error. Use the builder no more afterwards.
+        """The corpus; a file without documents or without labels is an error. The builder cannot be used afterwards.
 
         `labels` belongs to documents added by number.
         """
         if self.skipped:
             print(f"{self.path}: {self.skipped:,} bad lines skipped, {len(self):,} documents read", file=sys.stderr)
         if not len(self):
-            problem = "there is no document in it" if not self.skipped else "every line in it is bad"
+            problem = "every line in it is bad" if self.skipped else "there is no document in it"
             raise BadInput(self.path, None, problem, "give a file with one document a line")
         if not self._label_indices and not self.options.unlabelled:
             remedy = "name the labels with --labels-field, or read it as documents to be tagged (unlabelled=True)"
@@ -184,20 +185,16 @@ class CorpusBuilder:
         )
 
     def _features(self, count: int | None) -> Csr:
-        indices: NDArray[np.int32] = np.frombuffer(self._feature_indices, np.int32)
+        indices = np.frombuffer(self._feature_indices, np.int32)
         width = count if count is not None else int(indices.max(initial=-1)) + 1
         values = np.frombuffer(self._feature_values, np.float32)
-        indptr = np.frombuffer(self._feature_indptr, np.int64)
-        matrix = make_csr(values, indices, indptr, (len(indptr) - 1, width))
+        matrix = make_csr(values, indices, np.frombuffer(self._feature_indptr, np.int64), (len(self), width))
         matrix.sort_indices()
         return matrix
 
 
-def check_features(indices: Sequence[int], values: Sequence[float]) -> None:
-    """BadLine unless the ids are different and not negative, and the values finite.
-
-    >>> check_features([1, 7], [0.5, 2])
-    """
+def _check_features(indices: Sequence[int], values: Sequence[float]) -> None:
+    """BadLine unless the ids are unique and not negative, and the values finite."""
     if not indices:
         return
     if min(indices) < 0:
@@ -207,13 +204,8 @@ def check_features(indices: Sequence[int], values: Sequence[float]) -> None:
     if len(set(indices)) < len(indices):
         twice = next(index for at, index in enumerate(indices) if index in indices[:at])
         raise BadLine(f"feature {twice} occurs twice in the document")
-    # One sum finds NaN and infinity faster than looking at each value.
+    # One sum finds NaN and infinity faster than a check of each value.
     if not sum(map(abs, values)) <= MAX_WEIGHT:
         for index, value in zip(indices, values, strict=True):
             if not abs(value) <= MAX_WEIGHT:
                 raise BadLine(f"feature {index} has the weight {value}, a finite number was expected")
-
-
-def text_of(parts: Iterable[str]) -> str:
-    """The text of a document whose text is in several fields."""
-    return "\n\n".join(parts)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from xmtc.corpus.labels import Csr, LabelSet
-from xmtc.corpus.sparse import make_csr
+from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sparse import Csr, make_csr
 from xmtc.corpus.strings import Rows, Strings, row_index
 from xmtc.errors import XmtcError
 
@@ -27,8 +27,8 @@ FEW_DOCUMENTS = 32
 class Corpus:
     """Documents and their labels; immutable, and slicing shares the texts: do not write into its arrays.
 
-    `targets` is the documents x labels 0/1 CSR matrix (float32, sorted indices); `fields` holds further columns that
-    were asked for when reading (`keep=`), such as the key of a split.
+    `targets` is the documents x labels 0/1 CSR matrix (float32, sorted indices); `fields` holds the
+    columns kept when reading (`keep=`), such as the key of a split.
 
     >>> corpus = Corpus.of(["red fruit", "blue sky"], [["apple", "food"], ["weather"]])
     >>> len(corpus), corpus.labels.name(2), corpus[1:].texts[0]
@@ -63,7 +63,7 @@ class Corpus:
         label_set: LabelSet | None = None,
         name: str = "corpus",
     ) -> Corpus:
-        """A corpus from plain lists; without labels it is good for prediction only."""
+        """Make a corpus from plain lists; one without labels serves prediction only."""
         column = Strings.of(texts)
         if labels is None and not label_set and len(column) <= FEW_DOCUMENTS:
             targets, nothing = _without_labels(len(column))
@@ -100,7 +100,7 @@ class Corpus:
         return f"Corpus({self.name}: {documents}, {len(self.labels):,} labels)"
 
     def id(self, at: int) -> str:
-        """The identifier of document `at`: as the file has it, else its position."""
+        """The identifier of document `at`, or its position where the corpus has no identifiers."""
         return self.ids[at] if self.ids is not None else str(at)
 
     def labels_of(self, at: int) -> list[int]:
@@ -114,7 +114,7 @@ class Corpus:
         return np.bincount(self.targets.indices, minlength=len(self.labels)).astype(np.int64)
 
     def with_labels(self, labels: LabelSet) -> Corpus:
-        """The same documents with label ids as in `labels`; labels it lacks are added behind, so nothing is lost."""
+        """The same documents with label ids as in `labels`; labels it lacks are appended, so none is lost."""
         if labels is self.labels:
             return self
         if labels.keys == self.labels.keys:
@@ -176,7 +176,7 @@ def label_matrix(indices: Sequence[int] | NDArray[Any], indptr: NDArray[Any], la
 
 @lru_cache(maxsize=FEW_DOCUMENTS + 1)
 def _without_labels(documents: int) -> tuple[Csr, LabelSet]:
-    """Targets and labels of documents without any; made once, as they would take most of the time of reading a text."""
+    """Empty targets and label set; cached, since making them takes longer than the rest of `Corpus.of`."""
     return label_matrix([], np.zeros(documents + 1, np.int32), 0), LabelSet.of([])
 
 

@@ -1,4 +1,4 @@
-"""Which format a path is in, and reading and writing in any of them."""
+"""Reading and writing corpora: detects the format and calls its module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from xmtc.corpus import folder, label_file
 from xmtc.corpus.builder import ReadOptions
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.formats import FORMATS, able, by_suffix, format_module, suffixes
+from xmtc.corpus.formats import FORMATS, by_suffix, format_module, holding
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import Source
 from xmtc.errors import BadInput, ConfigError, XmtcError
@@ -37,16 +37,16 @@ def read(
 
     Args:
         part: which file of a folder: "train" or "test".
-        format: one of FORMATS; if not given, name and content tell.
+        format: one of FORMATS; by default detected from name and content.
         label_set: the labels, their names and parents: a LabelSet, or the path of a `labels.tsv` or SKOS file. If not
-            given, a file `labels.tsv` in the folder of the corpus file is taken. Its labels come first, in its order;
-            labels that only the documents have are added behind.
+            given, a file `labels.tsv` in the folder of the corpus file is used. Its labels come first, in its order;
+            labels that only the documents have are appended.
         text, labels, id: names of the fields or columns; several text fields are joined by a blank line.
         keep: further fields to keep in `Corpus.fields`.
-        label_separator: what stands between labels where they are one string.
+        label_separator: the separator of labels that are given as one string.
         index_base: whether labels and features of the xmc format are numbered from 0 or 1.
-        unlabelled: take documents without labels, as for prediction; a plain text is then a document a line.
-        skip_bad: skip bad lines, and say on standard error how many, instead of raising BadInput for the first.
+        unlabelled: accept documents without labels, as for prediction; a plain text is then one document per line.
+        skip_bad: skip bad lines, and report their number on standard error, instead of raising BadInput for the first.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp(), "docs.csv")
@@ -70,10 +70,10 @@ def read(
     if str(path) not in ("", "-") and Path(path).is_dir():
         path = folder.part_file(path, part)
     source = Source(path)
-    name = format or _detect(source, unlabelled=unlabelled)
+    name = format or detect(source, unlabelled=unlabelled)
     module = format_module(name)
     if options.keep and "fields" not in module.HOLDS:
-        raise ConfigError(f"{path}: {name} files have no fields to keep; {able('fields')} have")
+        raise ConfigError(f"{path}: {name} files have no fields to keep; {holding('fields')} have")
     if isinstance(label_set, (str, Path)):
         label_set = read_label_set(label_set)
     elif label_set is None and name not in NUMBERED and (beside := label_file.beside(source.path)):
@@ -81,19 +81,15 @@ def read(
     return module.read(source, options, label_set)
 
 
-def detect(path: str | Path) -> str:
+def detect(source: Source, *, unlabelled: bool = False) -> str:
     """The format of a file by its name and its first bytes; BadInput if neither tells.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp(), "docs.txt")
     >>> _ = file.write_text("__label__weather blue sky\\n")
-    >>> detect(file)
+    >>> detect(Source(file))
     'fasttext'
     """
-    return _detect(Source(path), unlabelled=False)
-
-
-def _detect(source: Source, *, unlabelled: bool) -> str:
     head = source.head()
     for name in BINARY:
         if format_module(name).sniff(head):
@@ -126,30 +122,32 @@ def read_label_set(path: str | Path, language: str = "en") -> LabelSet:
 
 
 def write(corpus: Corpus, path: str | Path, format: str | None = None) -> None:
-    """Write a corpus in the format that is asked for or that the suffix says; JSON lines to `-`.
+    """Write a corpus in the given format, else in that of the suffix; JSON lines to `-`.
 
     A path that is a folder, or has no suffix, becomes a folder: see `folder.write`. With the suffix `.txt`, texts are
-    written as fastText lines and features in the xmc format. What a format has no place for is an error if it is texts
-    or features; ids and kept fields are lost where a format has no columns.
+    written as fastText lines and features in the xmc format. Texts or features that a format cannot hold are an error;
+    ids and kept fields are dropped where a format has no columns for them.
     """
     if format is None and str(path) != "-" and (Path(path).is_dir() or not Path(path).suffix):
         folder.write({"train": corpus}, path)
         return
-    name = format or _writable(corpus, str(path))
-    module = format_module(name)
-    for what, content in (("texts", corpus.texts), ("features", corpus.features)):
-        if content is not None and what not in module.HOLDS:
-            raise XmtcError(f"{path}: {name} files cannot hold {what}; {able(what)} files can: choose one of these")
-    if corpus.texts is None and corpus.features is None:
+    holds = [what for what in ("texts", "features") if getattr(corpus, what) is not None]
+    if not holds:
         raise XmtcError(f"{corpus.name} has neither texts nor features to write")
+    name = format or _format_for(holds[0], str(path))
+    module = format_module(name)
+    for what in holds:
+        if what not in module.HOLDS:
+            raise XmtcError(f"{path}: {name} files cannot hold {what}; {holding(what)} files can: choose one of these")
     module.write(corpus, str(path))
 
 
-def _writable(corpus: Corpus, path: str) -> str:
+def _format_for(content: str, path: str) -> str:
+    """The format that the path's suffix names; where two do, the one that holds "texts" or "features"."""
     if path == "-":
         return "jsonl"
     named = by_suffix(path)
     if not named:
-        raise XmtcError(f"{path}: the suffix says no format; known suffixes: {', '.join(suffixes())}")
-    needed = "texts" if corpus.texts is not None else "features"
-    return next((name for name in named if needed in format_module(name).HOLDS), named[0])
+        known = dict.fromkeys(suffix for name in FORMATS for suffix in format_module(name).SUFFIXES)
+        raise XmtcError(f"{path}: the suffix says no format; known suffixes: {', '.join(known)}")
+    return next((name for name in named if content in format_module(name).HOLDS), named[0])

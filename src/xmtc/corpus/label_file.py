@@ -1,9 +1,11 @@
 r"""`labels.tsv`: a header line and a line for each label, columns separated by tabs.
 
-The column `label` (the key) is required; `name`, `parent`, `description` and `alternatives` are not, their order is
-free, and other columns are ignored. Cells missing at the end of a line are empty. Tab, newline, carriage return and
-backslash inside a cell are written `\t`, `\n`, `\r` and `\\`. Several parents, and several alternatives, are separated
-by `|`; a `|` inside one of them is written `\|`, and a parent cell that as a whole is the key of a label is that label.
+The column `label` (the key) is required; `name`, `parent`, `description` and `alternatives` are optional, in any order,
+and other columns are ignored. Cells missing at the end of a line are empty. Tab, newline, carriage return and backslash
+inside a cell are written `\t`, `\n`, `\r` and `\\`. Several parents, and several alternatives, are separated by `|`; a
+`|` inside one of them is written `\|`, and a parent cell that as a whole is the key of a label is that label.
+
+Formats that identify labels only by number (xmc, npz) take keys and names from a `labels.tsv` in the same folder.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pathlib import Path
 
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine, Source, decode, write_lines
+from xmtc.corpus.strings import Strings
 from xmtc.errors import BadInput, XmtcError
 
 NAME = "labels.tsv"
@@ -21,7 +24,7 @@ COLUMNS = ("label", "name", "parent", "description", "alternatives")
 ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 UNESCAPES = {"\\\\": "\\", "\\t": "\t", "\\n": "\n", "\\r": "\r", "\\|": "|"}
 ESCAPED = re.compile(r"\\[\\tnr|]")
-# A bar with an even number of backslashes before it, which is to say, one that is not escaped.
+# A bar after an even number of backslashes: one that is not escaped.
 BAR = re.compile(r"(?<!\\)((?:\\\\)*)\|")
 
 
@@ -32,7 +35,7 @@ def beside(path: str | Path) -> Path | None:
 
 
 def read(path: str | Path) -> LabelSet:
-    """Read `labels.tsv`; a label that is there twice and a parent that is not there are errors with their line."""
+    """Read `labels.tsv`; a duplicate label and an unknown parent are errors with their line."""
     source = Source(path)
     lines = _lines(source)
     at = _columns(source, lines)
@@ -40,7 +43,7 @@ def read(path: str | Path) -> LabelSet:
     padding = [""] * width
     numbers: list[int] = []
     cells: dict[str, list[str]] = {name: [] for name in at}
-    # By column, since a million rows kept as lists would keep the garbage collector busy.
+    # By column: a million rows as lists would keep the garbage collector busy.
     columns = [(cells[name].append, position) for name, position in at.items()]
     for number, line in lines:
         row = line.split("\t")
@@ -51,13 +54,13 @@ def read(path: str | Path) -> LabelSet:
         numbers.append(number)
     if not numbers:
         raise BadInput(path, None, "there is no label in it", "give a line for each label")
-    index = _index(source.path, _unescaped(cells["label"]), numbers)
+    index = _index(source.path, list(map(_unescape, cells["label"])), numbers)
     parents = _parents(source.path, cells["parent"], index, numbers) if any(cells.get("parent", ())) else None
     try:
         return LabelSet.of(
             index,
-            _unescaped(cells["name"]) if "name" in cells else None,
-            _unescaped(cells["description"]) if "description" in cells else None,
+            list(map(_unescape, cells["name"])) if "name" in cells else None,
+            list(map(_unescape, cells["description"])) if "description" in cells else None,
             [_listed(cell) for cell in cells["alternatives"]] if any(cells.get("alternatives", ())) else None,
             parents,
         )
@@ -66,7 +69,7 @@ def read(path: str | Path) -> LabelSet:
 
 
 def _index(path: str, keys: list[str], numbers: list[int]) -> dict[str, int]:
-    """Key to position; an error if a key is empty or there twice."""
+    """Key to position; an error if a key is empty or occurs twice."""
     index = dict(zip(keys, range(len(keys)), strict=True))
     if "" in index:
         raise BadInput(path, numbers[keys.index("")], "the label is empty", "give each line a label")
@@ -93,7 +96,7 @@ def _parents(path: str, cells: list[str], index: dict[str, int], numbers: list[i
 
 
 def _columns(source: Source, lines: Iterator[tuple[int, str]]) -> dict[str, int]:
-    """Which of our columns stands where, from the header line."""
+    """The position of each of our columns, from the header line."""
     number, line = next(lines, (1, ""))
     header = line.split("\t")
     if "label" not in header:
@@ -128,10 +131,6 @@ def _unescape(cell: str) -> str:
     return ESCAPED.sub(lambda found: UNESCAPES[found[0]], cell) if "\\" in cell else cell
 
 
-def _unescaped(cells: list[str]) -> list[str]:
-    return list(map(_unescape, cells))
-
-
 def _listed(cell: str) -> list[str]:
     """The parts of a cell that are separated by bars."""
     parts = BAR.sub("\\1\n", cell).split("\n") if "|" in cell else [cell]
@@ -141,27 +140,59 @@ def _listed(cell: str) -> list[str]:
 def write(labels: LabelSet, path: str | Path) -> None:
     """Write `labels.tsv`; reading it gives the same labels in the same order."""
     keys = list(labels.keys)
-    index = {key: i for i, key in enumerate(keys)}
 
     def parent_cell(at: int) -> str:
-        cell = _joined([keys[parent] for parent in labels.parents_of(at)])
-        several = len(labels.parents_of(at)) > 1
-        # Parents a and b where a label "a|b" exists too: an empty third parent says that these are two.
-        while several and _unescape(cell) in index:
+        parents = [keys[parent] for parent in labels.parents_of(at)]
+        cell = _joined(parents)
+        # For the parents a and b where a label "a|b" exists too, an empty third parent says that these are two.
+        while len(parents) > 1 and labels.index(_unescape(cell)) >= 0:
             cell += "|"
         return cell
 
     def line(at: int) -> str:
         name = labels.names[at] if labels.names is not None else ""
-        texts = _escaped(keys[at]), _escaped(name), parent_cell(at), _escaped(labels.description(at))
-        return "\t".join([*texts, _joined(labels.alternatives(at))])
+        key, name, description = (text.translate(ESCAPES) for text in (keys[at], name, labels.description(at)))
+        return "\t".join([key, name, parent_cell(at), description, _joined(labels.alternatives(at))])
 
     write_lines(path, ["\t".join(COLUMNS), *map(line, range(len(labels)))])
 
 
-def _escaped(text: str) -> str:
-    return text.translate(ESCAPES)
-
-
 def _joined(parts: Sequence[str]) -> str:
-    return "|".join(_escaped(part).replace("|", "\\|") for part in parts)
+    return "|".join(part.translate(ESCAPES).replace("|", "\\|") for part in parts)
+
+
+def numbered_labels(path: str, count: int, given: LabelSet | None, *, exact: bool) -> LabelSet:
+    """The label set of a file with labels 0 to count - 1.
+
+    Number i is the i-th label of the given label set, else of a `labels.tsv` in the same folder if that has `count`
+    labels, else the label with the key "i". Without `exact`, `count` only covers the numbers that occur in the file,
+    and a longer label set fits as well.
+    """
+
+    def fits(labels: LabelSet) -> bool:
+        return len(labels) == count or (not exact and len(labels) > count)
+
+    if given is not None and (fits(given) or _is_numbers(given)):
+        return given.extend(map(str, range(len(given), count)))
+    if given is not None:
+        problem = f"it has {count} labels, but the label set that was given has {len(given)}"
+        raise BadInput(path, None, problem, "give the label set that belongs to it, or none")
+    if (found := beside(path)) and fits(labels := read(found)):
+        return labels
+    return LabelSet(Strings.of(map(str, range(count))))
+
+
+def _is_numbers(labels: LabelSet) -> bool:
+    """Whether the labels are just "0", "1", ... without names or parents."""
+    plain = labels.names is None and labels.descriptions is None and labels.parents is None
+    return plain and all(key == str(i) for i, key in enumerate(labels.keys))
+
+
+def write_beside(labels: LabelSet, path: str) -> None:
+    """Write `labels.tsv` into the folder of a file that has only numbers; never overwrite one with other labels."""
+    target = Path(path).with_name(NAME)
+    if target.exists():
+        if read(target) != labels:
+            raise XmtcError(f"{target} is there already and holds other labels; write to another folder")
+    elif not _is_numbers(labels):
+        write(labels, target)

@@ -1,4 +1,4 @@
-"""Wrong labels on purpose: training documents whose labels were partly forgotten or mixed up, for studies of noise."""
+"""Label noise: corpora with missing or added labels, for robustness studies."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Noise = Literal["missing", "swapped", "flipped"]
 def with_noise(corpus: Corpus, rate: float, kind: Noise = "missing", seed: int = 0) -> Corpus:
     """The corpus with labels changed at random; the same for the same seed.
 
-    "missing": each relevant label is dropped with the chance `rate`. "swapped": and for each one that is dropped a
-    wrong label is put in, so that documents keep their number of labels (a document that has nearly all labels keeps
-    fewer). "flipped": every entry of the documents x labels matrix, right or wrong, is turned round with the chance
-    `rate`; with many labels nearly all labels of a document are wrong then.
+    "missing": each relevant label is dropped with probability `rate`. "swapped": an irrelevant label replaces each
+    dropped one, so documents keep their number of labels (a document that has nearly all labels keeps fewer).
+    "flipped": every entry of the documents x labels matrix is flipped with probability `rate`; with many labels nearly
+    all labels of a document are then irrelevant.
 
     >>> corpus = Corpus.of(["a"] * 100, [["x", "y"]] * 100)
     >>> with_noise(corpus, 0.4).targets.nnz, with_noise(corpus, 0.0).targets.nnz
@@ -31,31 +31,30 @@ def with_noise(corpus: Corpus, rate: float, kind: Noise = "missing", seed: int =
     old, labels = corpus.targets, len(corpus.labels)
     rows = np.repeat(np.arange(len(corpus)), np.diff(old.indptr))
     stays = rng.random(len(rows)) >= rate
-    codes = rows * labels + old.indices.astype(np.int64)  # of places in the matrix, rising
-    wrong = np.zeros(0, np.int64)
+    positions = rows * labels + old.indices.astype(np.int64)  # ascending positions in the flattened matrix
+    added = np.zeros(0, np.int64)
     if kind == "swapped":
-        wrong = _others(rows[~stays], codes, labels, rng)
+        added = _unused_positions(rows[~stays], positions, labels, rng)
     elif kind == "flipped":
-        count = rng.binomial(len(corpus) * labels - len(codes), rate)
-        # Places of irrelevant labels are counted without those of relevant ones; `shift` puts these back.
-        places = np.sort(rng.choice(len(corpus) * labels - len(codes), count, replace=False, shuffle=False))
-        shift = np.searchsorted(codes - np.arange(len(codes)), places, "right")
-        wrong = places + shift
-    places = np.sort(np.concatenate([codes[stays], wrong]))
-    ends = np.searchsorted(places, np.arange(len(corpus) + 1) * labels)
-    return replace(corpus, targets=label_matrix(places % labels, ends, labels))
+        irrelevant = len(corpus) * labels - len(positions)
+        count = rng.binomial(irrelevant, rate)
+        # Irrelevant labels are sampled by their rank among irrelevant ones; the search turns ranks into positions.
+        ranks = np.sort(rng.choice(irrelevant, count, replace=False, shuffle=False))
+        added = ranks + np.searchsorted(positions - np.arange(len(positions)), ranks, "right")
+    noisy = np.sort(np.concatenate([positions[stays], added]))
+    indptr = np.searchsorted(noisy, np.arange(len(corpus) + 1) * labels)
+    return replace(corpus, targets=label_matrix(noisy % labels, indptr, labels))
 
 
-def _others(rows: np.ndarray, codes: np.ndarray, labels: int, rng: np.random.Generator) -> np.ndarray:
-    """A place in each of these rows that is none of `codes`, none twice; none for a row where there are no more."""
-    found = np.zeros(0, np.int64)
-    for _ in range(100):  # draw again what was taken already
+def _unused_positions(rows: np.ndarray, positions: np.ndarray, labels: int, rng: np.random.Generator) -> np.ndarray:
+    """A distinct position in each of these rows that is none of `positions`; none for a row that has no more."""
+    taken = positions
+    for _ in range(100):  # resample positions that are taken
         drawn = rows * labels + rng.integers(0, labels, len(rows))
-        _, first = np.unique(drawn, return_index=True)
         fresh = np.zeros(len(rows), bool)
-        fresh[first] = True
-        fresh &= ~np.isin(drawn, codes) & ~np.isin(drawn, found)
-        found, rows = np.concatenate([found, drawn[fresh]]), rows[~fresh]
+        fresh[np.unique(drawn, return_index=True)[1]] = True
+        fresh &= ~np.isin(drawn, taken)
+        taken, rows = np.concatenate([taken, drawn[fresh]]), rows[~fresh]
         if not len(rows):
             break
-    return found
+    return taken[len(positions) :]

@@ -39,13 +39,16 @@ def read_labels(path: str | Path, language: str = "en") -> LabelSet:
     if not kept:
         raise BadInput(path, None, "all its concepts are deprecated", "give a vocabulary in use")
     known = set(kept)
-    links = {(c, above) for c, above in graph.subject_objects(SKOS.broader)}
+    links = set(graph.subject_objects(SKOS.broader))
     links |= {(c, above) for above, c in graph.subject_objects(SKOS.narrower)}
     parents: dict[Any, list[str]] = {concept: [] for concept in kept}
     for concept, above in sorted(links):
         if concept in known and above in known:
             parents[concept].append(str(above))
-    _report(path, len(concepts) - len(kept), sum(not {*link} <= known for link in links))
+    if deprecated := len(concepts) - len(kept):
+        print(f"{path}: {deprecated:,} deprecated concepts left out", file=sys.stderr)
+    if outside := sum(not {*link} <= known for link in links):
+        print(f"{path}: {outside:,} broader links to concepts that are not in it left out", file=sys.stderr)
     try:
         return LabelSet.of(
             map(str, kept),
@@ -122,10 +125,3 @@ def _tag(literal: Any) -> str:
 
 def _is(tag: str, language: str) -> bool:
     return tag == language or tag.startswith(f"{language}-")
-
-
-def _report(path: str | Path, deprecated: int, outside: int) -> None:
-    if deprecated:
-        print(f"{path}: {deprecated:,} deprecated concepts left out", file=sys.stderr)
-    if outside:
-        print(f"{path}: {outside:,} broader links to concepts that are not in it left out", file=sys.stderr)

@@ -63,36 +63,31 @@ class Source:
     def head(self, size: int = 65536) -> bytes:
         """The first bytes, decompressed, without a byte order mark."""
         if self.is_stdin:
-            # What detection takes from standard input is kept, and given again when the content is read.
+            # Bytes that detection takes from standard input are kept, and given again when the content is read.
             self._peeked = self._peeked or sys.stdin.buffer.read(size)
             raw = self._peeked
         else:
             with self._open() as stream:
                 raw = stream.read(size)
-        if raw.startswith(GZIP_MAGIC):
-            try:
-                raw = zlib.decompressobj(GZIP_WBITS).decompress(raw, size)
-            except zlib.error as error:
-                raise self._damaged(str(error)) from error
-        return raw.removeprefix(BOM)
+        return next(self._unzipped(iter([raw])))[:size].removeprefix(BOM)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """(line number from 1, line without its end); blank lines are left out but counted."""
+        """(line number from 1, line without its end); blank lines are skipped but counted."""
         for number, line in self.all_lines():
             if line and not line.isspace():
                 yield number, line
 
     def all_lines(self) -> Iterator[tuple[int, bytes]]:
-        """As `lines`, but blank lines are given too: for formats in which they are documents."""
+        """As `lines`, but with blank lines: for formats in which they are documents."""
         for number, line in enumerate(self.raw_lines(), 1):
             yield number, line[:-1] if line.endswith(b"\r") else line
 
     def raw_lines(self) -> Iterator[bytes]:
-        """Every line without its newline but with the carriage return that may stand before it."""
+        """Every line without its newline but with a carriage return before it."""
         return chain.from_iterable(self.batches())
 
     def batches(self) -> Iterator[list[bytes]]:
-        """The raw lines, as many at a time as a block of the file has."""
+        """The raw lines, one block of the file at a time."""
         unfinished: list[bytes] = []
         for block in self.blocks():
             lines = block.split(b"\n")
@@ -106,17 +101,14 @@ class Source:
 
     def blocks(self) -> Iterator[bytes]:
         """The content in pieces, decompressed, without a byte order mark; a binary file is an error."""
-        first = True
-        for block in self._unzipped(self._chunks()):
-            if first and block:
-                self.refuse_binary(block)
-                yield block.removeprefix(BOM)
-                first = False
-            elif block:
-                yield block
+        blocks = filter(None, self._unzipped(self._chunks()))
+        first = next(blocks, b"")
+        self.refuse_binary(first)
+        yield first.removeprefix(BOM)
+        yield from blocks
 
     def refuse_binary(self, head: bytes) -> None:
-        """Raise if the first bytes are not those of a text in UTF-8 or a kindred encoding."""
+        """Raise if the first bytes are binary or UTF-16."""
         if head.startswith(UTF16_BOMS):
             remedy = "convert the file: iconv -f utf-16 -t utf-8"
             raise BadInput(self.path, 1, "this text is in UTF-16, UTF-8 was expected", remedy)
@@ -145,7 +137,7 @@ class Source:
                 bar.advance(len(chunk))
 
     def _unzipped(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """The chunks as they are, or inflated; a gzip file may have several members, and zeros behind the last.
+        """The chunks as they are, or inflated; a gzip file may have several members, and zeros after the last.
 
         The gzip module does this in pieces of 8 kB, which takes a third longer.
         """
@@ -157,11 +149,10 @@ class Source:
         member = None
         try:
             for chunk in chain([first], chunks):
-                rest = chunk
-                while rest:
+                while chunk:
                     member = member or zlib.decompressobj(GZIP_WBITS)
-                    yield member.decompress(rest)
-                    rest = member.unused_data.lstrip(b"\0")
+                    yield member.decompress(chunk)
+                    chunk = member.unused_data.lstrip(b"\0")
                     member = None if member.eof else member
         except zlib.error as error:
             raise self._damaged(str(error)) from error
@@ -182,7 +173,7 @@ def decode(line: bytes) -> str:
 
 
 def check_output(path: str | Path) -> None:
-    """BadInput if a file cannot be written there: long work asks before it begins."""
+    """BadInput if a file cannot be written there; long work checks this before it begins."""
     if str(path) == "-":
         return
     parent = Path(path).parent
@@ -196,7 +187,7 @@ def check_output(path: str | Path) -> None:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """Write a file (gzip if it ends in .gz) beside its place and move it there only when all went well."""
+    """Write a file (gzip if it ends in .gz) under another name and rename it into place once it is complete."""
     target = Path(path)
     check_output(path)
     if str(path) == "-":

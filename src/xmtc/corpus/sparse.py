@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 if TYPE_CHECKING:
     Csr = csr_array[Any, tuple[int, int]]
@@ -16,7 +16,7 @@ INT32_MAX = np.iinfo(np.int32).max
 
 
 def make_csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Csr:
-    """A CSR matrix whose indices take 4 bytes wherever they can; the arrays are not copied if they are fit already.
+    """A CSR matrix with 32-bit indices wherever possible; arrays of the right type are not copied.
 
     >>> make_csr(np.ones(2), np.array([0, 1]), np.array([0, 1, 2]), (2, 3)).indices.dtype
     dtype('int32')
@@ -45,7 +45,7 @@ def unit_rows(matrix: Csr) -> Csr:
 def checked_csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Csr:
     """As `make_csr`, for arrays from a file: a ValueError unless every index lies within the matrix.
 
-    Not scipy's `check_format`, which believes a matrix to be empty if its last row ends at 0, whatever stands before.
+    Not scipy's `check_format`, which takes a matrix for empty if its last row ends at 0, whatever the other rows say.
 
     >>> checked_csr(np.ones(1), np.array([3]), np.array([0, 1]), (1, 3))
     Traceback (most recent call last):
@@ -57,7 +57,7 @@ def checked_csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any],
 
 
 def check_arrays(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> None:
-    """A ValueError unless the arrays' sizes and types are those of such a matrix; takes no time."""
+    """A ValueError unless the arrays have the sizes and types of such a matrix; takes no time."""
     rows, columns = shape
     if data.ndim != 1 or indices.shape != data.shape or indptr.shape != (rows + 1,) or columns < 0:
         raise ValueError(f"arrays of {data.shape}, {indices.shape} and {indptr.shape} make no matrix of {shape}")
@@ -76,7 +76,7 @@ def check_indices(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any
 
 
 def with_columns(matrix: Csr, width: int) -> Csr:
-    """The matrix with its first `width` columns, or padded with empty ones; itself if it has just so many.
+    """The matrix with its first `width` columns, or padded with empty ones; itself if it has that width.
 
     >>> with_columns(csr_array(np.eye(2, 3, dtype=np.float32)), 1).toarray().tolist()
     [[1.0], [0.0]]
@@ -89,26 +89,21 @@ def with_columns(matrix: Csr, width: int) -> Csr:
     return make_csr(matrix.data, matrix.indices, matrix.indptr, (matrix.shape[0], width))
 
 
-def empty_csr(rows: int) -> Csr:
-    """A matrix without columns.
+def dense_csr(dense: NDArray[np.float32]) -> Csr:
+    """A dense matrix in CSR form, zeros included.
 
-    >>> empty_csr(3).shape
-    (3, 0)
+    >>> dense_csr(np.zeros((3, 2), np.float32)).nnz
+    6
     """
-    return make_csr(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(rows + 1, np.int32), (rows, 0))
+    rows, width = dense.shape
+    return make_csr(dense.ravel(), np.tile(np.arange(width), rows), np.arange(rows + 1) * width, dense.shape)
 
 
 def with_dense(matrix: Csr, dense: NDArray[np.float32]) -> Csr:
-    """The matrix with the columns of a dense one of as many rows after its own; zeros in these are kept.
+    """The matrix with the columns of a dense one after its own, zeros included.
 
     >>> with_dense(csr_array(np.eye(2, dtype=np.float32)), np.array([[5], [6]], np.float32)).toarray().tolist()
     [[1.0, 0.0, 5.0], [0.0, 1.0, 6.0]]
     """
-    rows, width = dense.shape
-    sizes = np.stack([np.diff(matrix.indptr), np.full(rows, width)], axis=1)  # (rows, sparse and dense)
-    is_dense = np.repeat(np.tile([False, True], rows), sizes.ravel())
-    data, indices = np.empty(len(is_dense), np.float32), np.empty(len(is_dense), matrix.indices.dtype)
-    data[is_dense], data[~is_dense] = dense.ravel(), matrix.data
-    indices[is_dense], indices[~is_dense] = np.tile(matrix.shape[1] + np.arange(width), rows), matrix.indices
-    ends = np.concatenate([[0], np.cumsum(sizes.sum(1))])
-    return make_csr(data, indices, ends, (rows, matrix.shape[1] + width))
+    both: Csr = hstack([matrix, dense_csr(dense)], format="csr")
+    return both

@@ -16,7 +16,7 @@ from xmtc.errors import XmtcError
 SplitMethod = Literal["random", "stratified", "key", "blocks"]
 RowNumbers = NDArray[np.int64]
 
-# Up to this many documents of a wish are chosen by an exact search over groups; what is above is drawn at random.
+# Groups for the last documents of a test part, up to this number, are found by exact search, the others at random.
 EXACT_SEARCH = 10_000
 # Consecutive documents that a split in blocks keeps together.
 BLOCK = 50
@@ -25,14 +25,14 @@ BLOCK = 50
 def split_rows(
     corpus: Corpus, test: float | int, *, seed: int = 0, method: SplitMethod = "random", key: str | None = None
 ) -> tuple[RowNumbers, RowNumbers]:
-    """Row numbers (rest, test part), both rising; `test` is a fraction (0.1) or a number of documents (500).
+    """Row numbers (rest, test part), both ascending; `test` is a fraction (0.1) or a number of documents (500).
 
     * `random`: any documents.
-    * `stratified`: each label has its share on both sides (see `xmtc.corpus.stratification`), and every label
+    * `stratified`: each label has its share in both parts (see `xmtc.corpus.stratification`), and every label
       keeps at least one document in the rest, so that it can be learned.
     * `key`: documents with the same value of the field `key` stay together; the size comes as near as groups allow.
-    * `blocks`: runs of 50 documents stay together. What stands together in a file is often alike (one author, one
-      day), and then documents drawn one by one would promise more than quite new ones can keep.
+    * `blocks`: runs of 50 documents stay together. Neighbours in a file are often alike (one author, one day), and a
+      random split then overestimates the quality on new documents.
 
     >>> corpus = Corpus.of(["a", "b", "c", "d"], [["x"], ["x"], ["y"], ["y"]])
     >>> rest, test = split_rows(corpus, 0.5, method="stratified")
@@ -46,11 +46,10 @@ def split_rows(
     if method == "random":
         held_out[rng.permutation(len(corpus))[:size]] = True
     elif method == "stratified":
-        sides = stratify(corpus.targets, [size, len(corpus) - size], rng, cover=1)
-        held_out = sides == 0
+        held_out = stratify(corpus.targets, [size, len(corpus) - size], rng, cover=1) == 0
         if (got := int(held_out.sum())) < size:
             raise XmtcError(
-                f"only {got:,} of the {size:,} documents wished for can be set aside, because each label must keep a "
+                f"only {got:,} of the {size:,} documents requested can be set aside, because each label must keep a "
                 f"document in the rest; ask for at most {got:,}, or take method='random'"
             )
     else:
@@ -62,7 +61,7 @@ def split_rows(
 def fold_rows(
     corpus: Corpus, k: int, *, seed: int = 0, method: SplitMethod = "random", key: str | None = None
 ) -> Iterator[tuple[RowNumbers, RowNumbers]]:
-    """k pairs of row numbers (train, test), both rising; each document is in exactly one test part.
+    """k pairs of row numbers (train, test), both ascending; each document is in exactly one test part.
 
     >>> corpus = Corpus.of(["a", "b", "c", "d"])
     >>> sorted(row for _, test in fold_rows(corpus, 2, seed=7) for row in test.tolist())
@@ -80,7 +79,7 @@ def fold_rows(
     else:
         groups = _groups(corpus, key)
         folds = _balanced(np.bincount(groups), k, rng)[groups]
-    # The checks above must speak when the function is called, not when its first fold is asked for.
+    # Not a generator function: the checks above must run when it is called, not at the first fold.
     return ((np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(k))
 
 
@@ -114,7 +113,7 @@ def _test_size(test: float | int, documents: int) -> int:
 def _groups(corpus: Corpus, key: str | None) -> NDArray[np.int64]:
     """The number of each document's group: its value of the key, counted in order of appearance, or its block."""
     if key is None:
-        size = min(BLOCK, max(1, len(corpus) // (2 * BLOCK)))  # of a small corpus shorter ones, so that there are some
+        size = min(BLOCK, max(1, len(corpus) // (2 * BLOCK)))  # shorter blocks in a small corpus
         return np.arange(len(corpus)) // size
     columns = dict(corpus.fields)
     if corpus.ids is not None:
@@ -132,21 +131,20 @@ def _groups(corpus: Corpus, key: str | None) -> NDArray[np.int64]:
     return groups
 
 
-def _choose(sizes: NDArray[np.int64], wish: int, rng: np.random.Generator) -> list[int]:
-    """Groups, drawn at random, whose sizes add up to the wish or as near to it as can be, with some groups left.
+def _choose(sizes: NDArray[np.int64], target: int, rng: np.random.Generator) -> list[int]:
+    """Random groups whose sizes add up to `target` or as near to it as possible, with some groups left.
 
-    Taking groups in random order alone would overshoot or stop short by up to a group; so the last documents of the
-    wish come from an exact subset-sum search through the groups that are left, again in random order.
+    Taking groups in random order alone would miss the target by up to a group; so the last documents come from an exact
+    subset-sum search through the remaining groups, again in random order.
     """
     chosen: list[int] = []
     left: list[int] = []
-    open_wish = wish
     for group in rng.permutation(len(sizes)).tolist():
-        fits = open_wish - int(sizes[group]) >= EXACT_SEARCH
+        fits = target - int(sizes[group]) >= EXACT_SEARCH
         (chosen if fits else left).append(group)
-        open_wish -= int(sizes[group]) if fits else 0
-    # Nearer than taking nothing: no sum above twice the wish is of use, except that the smallest group must fit.
-    limit = max(2 * open_wish, int(sizes[left].min()))
+        target -= int(sizes[group]) if fits else 0
+    # A sum above twice the target is farther from it than 0, but at least the smallest group must fit.
+    limit = max(2 * target, int(sizes[left].min()))
     limit = min(limit, int(sizes[left].sum()) - 1)
     unreached = -1
     added_by = np.full(limit + 1, unreached)  # sum -> the group whose addition first reached it
@@ -156,12 +154,12 @@ def _choose(sizes: NDArray[np.int64], wish: int, rng: np.random.Generator) -> li
         if size <= limit:
             sums = added_by[size:]
             sums[(sums == unreached) & (added_by[:-size] != unreached)] = group
-        if added_by[open_wish] != unreached:
+        if added_by[target] != unreached:
             break
     reached = np.flatnonzero(added_by != unreached)
     if not chosen:
         reached = reached[1:]
-    total = int(reached[np.argmin(np.abs(reached - open_wish))])
+    total = int(reached[np.argmin(np.abs(reached - target))])
     while total:
         chosen.append(int(added_by[total]))
         total -= int(sizes[chosen[-1]])

@@ -1,4 +1,4 @@
-"""What a corpus looks like: sizes, how labels and words are spread, and what may spoil an evaluation."""
+"""Corpus statistics: sizes, distributions of labels and words, and leakage between training and test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.strings import Strings, digests
 
-# White space beyond ASCII, as str.split() takes it: two or three bytes long in UTF-8, with few different first bytes.
+# White space beyond ASCII, as in str.split(): two or three bytes long in UTF-8, with few different first bytes.
 WIDE_SPACES = (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
@@ -21,7 +21,7 @@ _WIDE_CODES = {
     size: [int.from_bytes(space.encode(), "big") for space in WIDE_SPACES if len(space.encode()) == size]
     for size in (2, 3)
 }
-# Work in pieces, so that the arrays beside the text stay in the processor's cache however long it is.
+# Texts are processed in pieces whose arrays fit into the processor's cache.
 PIECE_BYTES = 1 << 18
 
 CURVE_POINTS = 200
@@ -54,23 +54,25 @@ class Spread:
 
 @dataclass(frozen=True)
 class CorpusStatistics:
-    """Figures of a training corpus and, where a test corpus was given, of what lies between the two.
+    """Statistics of a training corpus and, with a test corpus, of the overlap between the two.
 
-    `documents_per_label` is over the labels in use. `duplicates` counts documents whose text stood in an earlier one,
-    `leakage` test documents whose text stands in training; texts without a word are left out of both and counted in
-    `empty_texts`. What cannot be known (words without texts, leakage without a test corpus) is None.
+    `documents_per_label` is over the labels in use. `duplicates` counts documents whose text occurs in an earlier one,
+    `leakage` test documents whose text occurs in training; texts without a word are left out of both and counted in
+    `empty_texts`. Unknown figures (words without texts, leakage without a test corpus) are None.
     """
 
     name: str
     documents: int
     labels: int
     labels_used: int
+    labels_unused: int
     labels_per_document: Spread
     labels_per_document_histogram: dict[str, int]
     documents_without_labels: int
     documents_per_label: Spread
     labels_with_one_document: int
     labels_below_5_documents: int
+    share_below_5_documents: float  # of the labels in use
     rank_frequency: list[tuple[int, int]]
     words_per_document: Spread | None
     words_per_document_histogram: dict[str, int] | None
@@ -82,25 +84,12 @@ class CorpusStatistics:
     leakage: int | None
     labels_only_in_test: int | None
 
-    @property
-    def labels_unused(self) -> int:
-        """Labels of the set that no training document has."""
-        return self.labels - self.labels_used
-
-    @property
-    def share_below_5_documents(self) -> float:
-        """Share of the labels in use that have fewer than 5 documents."""
-        return self.labels_below_5_documents / max(1, self.labels_used)
-
     def to_json(self) -> dict[str, Any]:
         """Everything as plain numbers, lists and dictionaries."""
-        return asdict(self) | {
-            "labels_unused": self.labels_unused,
-            "share_below_5_documents": self.share_below_5_documents,
-        }
+        return asdict(self)
 
     def rows(self) -> list[tuple[str, str]]:
-        """(what, figure) pairs for people; what is unknown is left out."""
+        """(name, value) pairs for people; unknown figures are left out."""
         used = max(1, self.labels_used)
         all_rows = [
             ("documents", f"{self.documents:,}"),
@@ -123,7 +112,7 @@ class CorpusStatistics:
 
 
 def describe(train: Corpus, test: Corpus | None = None) -> CorpusStatistics:
-    """Count everything there is to know about a corpus, and what test documents share with it.
+    """The statistics of a corpus, and what test documents share with it.
 
     >>> train = Corpus.of(["red fruit", "red fruit", "sky"], [["apple", "food"], ["apple"], []])
     >>> figures = describe(train, Corpus.of(["sky"], [["weather"]]))
@@ -133,33 +122,36 @@ def describe(train: Corpus, test: Corpus | None = None) -> CorpusStatistics:
     counts = train.label_counts
     used = counts[counts > 0]
     per_document = np.diff(train.targets.indptr).astype(np.int64)
-    words = word_counts(train.texts) if train.texts is not None else None
-    digests = _digests(train.texts, words) if train.texts is not None and words is not None else None
     features = train.features
-    leakage = only_in_test = None
+    words = train_digests = leakage = only_in_test = None
+    if train.texts is not None:
+        words = word_counts(train.texts)
+        train_digests = digests(train.texts[words > 0])
     if test is not None:
         test_counts = test.with_labels(train.labels).label_counts
-        only_in_test = int(np.count_nonzero(test_counts)) - int(
-            np.count_nonzero(test_counts[: len(counts)][counts > 0])
-        )
-        if digests is not None and test.texts is not None:
-            leakage = int(np.isin(_digests(test.texts, word_counts(test.texts)), digests).sum())
+        test_counts[: len(counts)][counts > 0] = 0
+        only_in_test = int(np.count_nonzero(test_counts))
+        if train_digests is not None and test.texts is not None:
+            test_digests = digests(test.texts[word_counts(test.texts) > 0])
+            leakage = int(np.isin(test_digests, train_digests).sum())
     return CorpusStatistics(
         name=train.name,
         documents=len(train),
         labels=len(train.labels),
         labels_used=len(used),
+        labels_unused=len(train.labels) - len(used),
         labels_per_document=Spread.of(per_document),
         labels_per_document_histogram=histogram(per_document, HISTOGRAM_BINS),
         documents_without_labels=int((per_document == 0).sum()),
         documents_per_label=Spread.of(used),
         labels_with_one_document=int((used == 1).sum()),
         labels_below_5_documents=int((used < 5).sum()),
+        share_below_5_documents=float((used < 5).mean()) if len(used) else 0.0,
         rank_frequency=_rank_frequency(used),
         words_per_document=Spread.of(words) if words is not None else None,
         words_per_document_histogram=histogram(words, HISTOGRAM_BINS) if words is not None else None,
         empty_texts=int((words == 0).sum()) if words is not None else None,
-        duplicates=len(digests) - len(np.unique(digests)) if digests is not None else None,
+        duplicates=len(train_digests) - len(np.unique(train_digests)) if train_digests is not None else None,
         features=int(features.shape[1]) if features is not None else None,
         features_per_document=Spread.of(np.diff(features.indptr).astype(np.int64)) if features is not None else None,
         test_documents=len(test) if test is not None else None,
@@ -177,7 +169,7 @@ def histogram(values: NDArray[np.int64], bins: int) -> dict[str, int]:
     if not len(values):
         return {}
     low, high = int(values.min()), int(values.max())
-    # One document with 900 labels must not press all others into the first bin: the bins divide the lower 98 %.
+    # The bins divide the lower 98 %, so that one document with 900 labels does not push all others into the first bin.
     body = int(np.quantile(values, 0.98, method="lower"))
     width = max(1, -(-(body - low + 1) // bins))
     starts = range(low, high + 1, width)[:bins]
@@ -200,7 +192,7 @@ def bars(counts: Sequence[int], labels: Sequence[str], width: int = 40) -> str:
     margin = max(map(len, labels), default=0)
     lines = []
     for label, count in zip(labels, counts, strict=True):
-        # At least a sliver for what is there, so that only nothing looks like nothing.
+        # At least a sliver for a count above 0, so that only 0 looks empty.
         eighths = max(round(8 * width * count / tallest), count > 0)
         bar = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
         lines.append(" ".join(filter(None, (f"{label:>{margin}}", bar, f"{count:,}"))))
@@ -216,11 +208,6 @@ def _rank_frequency(used: NDArray[np.int64]) -> list[tuple[int, int]]:
     return list(zip(ranks.tolist(), falling[ranks - 1].tolist(), strict=True))
 
 
-def _digests(texts: Strings, words: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Of each text that has a word."""
-    return digests(texts[np.flatnonzero(words)])
-
-
 def _part(count: int | None, whole: int | None) -> str:
     if count is None or not whole:
         return ""
@@ -234,7 +221,7 @@ def _known(figure: Spread | int | None) -> str:
 
 
 def word_counts(texts: Strings) -> NDArray[np.int64]:
-    """The number of white-space separated words of each text, as `len(text.split())` gives it.
+    """The number of white-space separated words of each text, as in `len(text.split())`.
 
     >>> word_counts(Strings.of(["red  fruit", "", " Ünlü\\u00a0söz "])).tolist()
     [2, 0, 2]
@@ -252,7 +239,7 @@ def word_counts(texts: Strings) -> NDArray[np.int64]:
 
 def _counts(buffer: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     space = _spaces(buffer)
-    # A word starts where no space stands and before it a space or the text's beginning.
+    # A word starts at a byte that is no space and follows a space or the text's beginning.
     starts = ~space
     starts[1:] &= space[:-1]
     begins = offsets[:-1][offsets[:-1] < offsets[1:]]

@@ -62,7 +62,7 @@ class Strings(Sequence[str]):
 
     @classmethod
     def checked(cls, buffer: NDArray[Any], offsets: NDArray[Any]) -> Strings:
-        """As `from_offsets`, for arrays from a file: a ValueError unless every string is there and is valid UTF-8.
+        """As `from_offsets`, for arrays from a file: a ValueError unless every string is complete and valid UTF-8.
 
         >>> Strings.checked(np.frombuffer(b"ab", np.uint8), np.array([0, 3]))
         Traceback (most recent call last):
@@ -112,7 +112,7 @@ class Strings(Sequence[str]):
             return NotImplemented
         if self is other or len(self) != len(other):
             return self is other
-        # Lengths differ before a byte need be copied.
+        # Compare lengths first, which copies no text.
         return np.array_equal(self.lengths, other.lengths) and np.array_equal(self.compact()[0], other.compact()[0])
 
     __hash__ = None  # type: ignore[assignment]  # compares by value, so it is no dictionary key
@@ -135,11 +135,10 @@ class Strings(Sequence[str]):
         return int(self.lengths.sum())
 
     def compact(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """(buffer, offsets) holding just these strings in order: what gets stored."""
+        """(buffer, offsets) of just these strings in order, for storage."""
         offsets = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.lengths, out=offsets[1:])
-        contiguous = len(self) > 0 and bool(np.all(self.starts[1:] == self.ends[:-1]))
-        if contiguous:
+        if len(self) and np.all(self.starts[1:] == self.ends[:-1]):
             return self.buffer[self.starts[0] : self.ends[-1]], offsets
         parts = [self.buffer[s:e] for s, e in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
         return (np.concatenate(parts) if parts else np.zeros(0, np.uint8)), offsets
@@ -168,9 +167,9 @@ class StringsBuilder:
         self._offsets.append(len(self._bytes))
 
     def extend(self, items: Iterable[str]) -> None:
-        """Add many strings, quicker than one by one."""
+        """Add many strings, faster than one by one."""
         rest = iter(items)
-        # Some at a time, so that there are never two copies of everything.
+        # In batches, so that there are never two copies of everything.
         while encoded := [item.encode("utf-8", "replace") for item in islice(rest, 1024)]:
             end = self._offsets.pop()
             self._bytes += b"".join(encoded)

@@ -1,4 +1,4 @@
-"""Do scores that claim to be chances mean what they say? Expected calibration error, and the groups behind it."""
+"""Do scores that claim to be probabilities mean what they say? Expected calibration error and its groups."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class Reliability(NamedTuple):
     """Labels in groups of about equal size by rising score: mean score, share of relevant ones, number of labels."""
 
     stated: Floats
-    seen: Floats
+    observed: Floats
     size: NDArray[np.int64]
 
     @classmethod
-    def of(cls, scores: NDArray[np.floating[Any]], right: NDArray[np.bool_], groups: int = 10) -> Reliability:
+    def of(cls, scores: NDArray[np.floating[Any]], relevant: NDArray[np.bool_], groups: int = 10) -> Reliability:
         """Group listed labels; equal scores stay together, so there may be fewer groups.
 
         >>> found = Reliability.of(np.array([0.2, 0.2, 0.9, 0.7]), np.array([False, True, True, True]), groups=2)
-        >>> found.stated.round(2), found.seen, round(found.error, 2)
+        >>> found.stated.round(2), found.observed, round(found.error, 2)
         (array([0.2, 0.8]), array([0.5, 1. ]), 0.25)
         """
         flat = scores.astype(np.float64)
@@ -31,10 +31,10 @@ class Reliability(NamedTuple):
         at = np.searchsorted(edges, flat, side="right")
         size = np.bincount(at, minlength=groups)
         filled = size > 0
-        stated, seen = (np.bincount(at, what, groups)[filled] / size[filled] for what in (flat, right))
-        return cls(stated, seen, size[filled])
+        stated, observed = (np.bincount(at, what, groups)[filled] / size[filled] for what in (flat, relevant))
+        return cls(stated, observed, size[filled])
 
     @property
     def error(self) -> float:
-        """The expected calibration error: the mean distance between the two, each group by its size, in 0..1."""
-        return float(np.abs(self.stated - self.seen) @ self.size / max(self.size.sum(), 1))
+        """The expected calibration error in 0..1: the mean distance between the two, weighted by the groups' sizes."""
+        return float(np.abs(self.stated - self.observed) @ self.size / max(self.size.sum(), 1))

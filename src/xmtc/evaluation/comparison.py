@@ -33,10 +33,10 @@ Status = Literal["finished", "failed", "stopped", "waiting"]
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One training with one seed: what came of it, and what it cost.
+    """One training with one seed: its predictions and its costs.
 
-    `system` names the row that it belongs to. `costs` are seconds of training, documents tagged a second, the most
-    bytes of memory and the bytes of the model's folder; `reason` says why a run is not finished.
+    `system` names its row. `costs` are seconds of training, documents tagged per second, peak memory and size of the
+    model folder, both in bytes; `reason` says why a run is not finished.
     """
 
     system: str
@@ -50,24 +50,17 @@ class Run:
     train_documents: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the answers."""
-        return {
-            "system": self.system,
-            "model": self.model,
-            "settings": dict(self.settings),
-            "seed": self.seed,
-            "status": self.status,
-            "reason": self.reason,
-            "costs": dict(self.costs),
-        }
+        """Everything but the predictions."""
+        shown = ("system", "model", "settings", "seed", "status", "reason", "costs")
+        return {name: getattr(self, name) for name in shown}
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
     """A model of the table: means over its finished runs, and their standard deviation if there are several.
 
-    `p_values` says how likely the distance to the best of a column is if both are equally good; 1 for the best.
-    `evaluation` is that of the run with the lowest seed.
+    `p_values` are those of the difference to the best of a column, 1 for the best itself. `evaluation` is that of the
+    run with the lowest seed.
     """
 
     system: str
@@ -80,17 +73,18 @@ class Row:
 
     @property
     def finished(self) -> int:
-        """Runs that came to their end."""
+        """Number of finished runs."""
         return sum(run.status == "finished" for run in self.runs)
 
     @property
     def note(self) -> str:
-        """What is to be said of runs that did not."""
-        odd = [run for run in self.runs if run.status != "finished"]
-        return "; ".join(dict.fromkeys(f"{run.status}: {run.reason}" if run.reason else run.status for run in odd))
+        """Why runs did not finish, "" if all did."""
+        unfinished = [run for run in self.runs if run.status != "finished"]
+        notes = [f"{run.status}: {run.reason}" if run.reason else run.status for run in unfinished]
+        return "; ".join(dict.fromkeys(notes))
 
     def marked(self, metric: str) -> bool:
-        """Whether it is significantly below the best of this column."""
+        """Whether the row is significantly below the best of this column."""
         return self.p_values.get(metric, 1.0) < SIGNIFICANT
 
     def to_json(self) -> dict[str, Any]:
@@ -116,7 +110,7 @@ class Leaderboard:
 
     @classmethod
     def of(cls, runs: Sequence[Run], truth: Corpus) -> Leaderboard:
-        """Evaluate finished runs on the documents that they tagged.
+        """Evaluate finished runs on their test documents.
 
         >>> from xmtc.corpus.corpus import Corpus
         >>> truth = Corpus.of(["..."] * 4, [["a"], ["a"], ["b"], ["a"]])
@@ -129,13 +123,13 @@ class Leaderboard:
         groups: dict[str, list[Run]] = {}
         for run in runs:
             groups.setdefault(run.system, []).append(run)
-        judged: dict[str, dict[str, Floats]] = {}
+        by_document: dict[str, dict[str, Floats]] = {}
         rows = []
-        for system, members in track(groups.items(), "evaluating", len(groups)):
-            row, judged[system] = _row(system, members, truth)
+        for system, members in track(groups.items(), "evaluating"):
+            row, by_document[system] = _row(system, members, truth)
             rows.append(row)
         ordered = sorted(rows, key=lambda row: -row.values.get(MAIN, -1.0))
-        return cls(tuple(_compared(ordered, judged)), truth)
+        return cls(tuple(_compared(ordered, by_document)), truth)
 
     @property
     def finished(self) -> list[Row]:
@@ -174,17 +168,13 @@ class Leaderboard:
         return figure + (f"\n[dim]±{row.spreads[metric]:.2f} [/]" if metric in row.spreads else "")
 
     def notes(self) -> list[str]:
-        """What the figures are."""
+        """What the numbers mean."""
         notes = [f"{len(self.truth):,} documents; percent; bold is the best of a column"]
         if len(self.finished) > 1:
             notes.append("* below the best by more than chance (paired randomisation test, p < 0.05)")
         if any(row.spreads for row in self.rows):
             notes.append("± standard deviation over seeds; costs are means")
         return notes
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """All rows as plain data."""
-        return [row.to_json() for row in self.rows]
 
 
 def shown_cost(name: str, value: float | None) -> str:
@@ -201,7 +191,7 @@ def shown_cost(name: str, value: float | None) -> str:
 
 
 def _row(system: str, runs: Sequence[Run], truth: Corpus) -> tuple[Row, dict[str, Floats]]:
-    """A row without its p-values, and for each metric what each document adds to it, the mean over runs."""
+    """A row without its p-values, and each document's part of each metric, the mean over runs."""
     done = sorted((run for run in runs if run.status == "finished"), key=lambda run: run.seed)
     if not done:
         return Row(system, tuple(runs), {}, {}, {}, None), {}
@@ -227,18 +217,18 @@ def _values(evaluation: Evaluation) -> dict[str, float]:
 
 
 def _by_document(evaluation: Evaluation) -> dict[str, Floats]:
-    """What each document adds to each metric's numerator."""
-    judged, counts = evaluation.judged, evaluation.truth.labels.counts
-    parts = {name: judged.per_document(name)[0] for name in METRICS if name in evaluation.values}
+    """Each document's part of each metric's numerator."""
+    ranking, counts = evaluation.ranking, evaluation.truth.labels.counts
+    parts = {name: ranking.per_document(name)[0] for name in METRICS if name in evaluation.values}
     if counts is not None:
         tail = frequency_bands(counts).of_label == 2
-        hits = judged.hits & tail[np.maximum(judged.ids, 0)]
-        parts[TAIL] = replace(judged, hits=hits).per_document("P@5")[0]
+        hits = ranking.hits & tail[np.maximum(ranking.ids, 0)]
+        parts[TAIL] = replace(ranking, hits=hits).per_document("P@5")[0]
     return parts
 
 
 def _compared(rows: Sequence[Row], documents: Mapping[str, Mapping[str, Floats]]) -> list[Row]:
-    """Each row with the p-values of its distance to the best of each column."""
+    """Each row with the p-values of its difference to the best of each column."""
     p_values: dict[str, dict[str, float]] = {row.system: {} for row in rows}
     for metric in METRICS:
         known = [row for row in rows if metric in row.values]

@@ -14,15 +14,18 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.errors import XmtcError
 from xmtc.evaluation.calibration_error import Reliability
 from xmtc.evaluation.hierarchy import ancestor_closure, hierarchical_metrics
-from xmtc.evaluation.ranking import Judged, align
+from xmtc.evaluation.ranking import RankingMetrics, align
 from xmtc.evaluation.result import Evaluation
-from xmtc.evaluation.set_metrics import coverage_error, example_averages, label_averages, label_coverage
+from xmtc.evaluation.set_metrics import Counts, coverage_error, example_averages, label_averages, label_coverage
 from xmtc.labelspace.frequency_bands import THIRDS, Groups, frequency_bands, frequency_deciles
 from xmtc.labelspace.propensity import PROPENSITIES, Propensity
 from xmtc.predictions import Predictions, ScoreKind
 
-#: A model is asked for lists of this length when labels are assigned by a threshold.
+#: The length of a model's lists when labels are assigned by a threshold.
 THRESHOLD_DEPTH = 100
+
+#: By suffix of the metrics' names ("@5", or "" at the threshold) what `RankingMetrics.label_counts` gives.
+Counted = dict[str, tuple[Counts, Counts, Counts]]
 
 
 class Predictor(Protocol):
@@ -47,15 +50,15 @@ def evaluate(
     cuts: tuple[float, float] = THIRDS,
     normalise_psndcg: bool = True,
 ) -> Evaluation:
-    """Measure a model, or predictions that were made before, on the labels of a corpus.
+    """Evaluate a model, or its predictions, on the labels of a corpus.
 
-    All values are in percent; the formulas stand in `xmtc.evaluation.ranking`, `.classification` and `.hierarchy`, the
-    rule for head, middle and tail (`cuts`) in `xmtc.labelspace.frequency_bands`. Labels that occur only in this corpus
-    stay in the truth; documents without labels count as 0 and are reported.
+    All values are in percent; the formulas are in `xmtc.evaluation.ranking`, `.set_metrics` and `.hierarchy`, the rule
+    for head, middle and tail (`cuts`) in `xmtc.labelspace.frequency_bands`. Labels that occur only in this corpus stay
+    in the truth; documents without labels count as 0 and are reported.
 
     `threshold` (one number or one for each label) adds micro, macro and example-based precision, recall and F1 of the
-    listed labels that reach it; a model is then asked for longer lists. PSP needs training counts in the label set
-    and, when given predictions rather than a model, `train_documents`; what cannot be computed is left out.
+    listed labels that reach it; a model then predicts longer lists. PSP needs training counts in the label set and,
+    for predictions rather than a model, `train_documents`; what cannot be computed is left out.
 
     >>> corpus = Corpus.of(["red fruit", "blue sky"], [["apple", "food"], ["weather"]])
     >>> labels = corpus.labels.with_counts(np.array([10, 20, 5]))
@@ -74,82 +77,75 @@ def evaluate(
     truth = align(predictions, corpus)
     counts = truth.labels.counts
     weights = None if counts is None or train_documents is None else propensity.inverse(counts, train_documents)
-    judged = Judged.of(predictions, truth, weights, normalise_psndcg)
-    assigned = None if threshold is None else Judged.of(predictions.threshold(threshold), truth)
+    ranking = RankingMetrics.of(predictions, truth, weights, normalise_psndcg)
     ks = tuple(sorted(set(k)))
+    counted: Counted = {f"@{k}": ranking.label_counts(k) for k in ks}
+    by_example = {}
+    if threshold is not None:
+        assigned = RankingMetrics.of(predictions.threshold(threshold), truth)
+        counted[""] = assigned.label_counts()
+        by_example = _percent(example_averages(assigned))
     true = truth.label_counts
     # Without training counts, only labels that the model's label set lacks are known to be unseen.
     known = counts > 0 if counts is not None else np.arange(len(true)) < len(predictions.labels)
 
     return Evaluation(
-        values=_overall(judged, assigned, truth.labels, ks) | _calibration_errors(predictions, judged, ks),
-        bands={} if counts is None else _by_group(judged, assigned, frequency_bands(counts, cuts), ks),
-        deciles={} if counts is None else _by_group(judged, assigned, frequency_deciles(counts), ks),
+        values=_overall(ranking, predictions, truth.labels, counted, ks) | by_example,
+        bands={} if counts is None else _by_group(ranking, frequency_bands(counts, cuts), counted, ks),
+        deciles={} if counts is None else _by_group(ranking, frequency_deciles(counts), counted, ks),
         k=ks,
         documents=len(truth),
         documents_without_labels=int(np.count_nonzero(np.diff(truth.targets.indptr) == 0)),
         labels_in_test=int(np.count_nonzero(true)),
         labels_unseen=int(np.count_nonzero((true > 0) & ~known)),
-        coverage_error=coverage_error(judged),
+        coverage_error=coverage_error(ranking),
         predictions=predictions,
         truth=truth,
-        judged=judged,
+        ranking=ranking,
     )
 
 
-def _overall(judged: Judged, assigned: Judged | None, labels: LabelSet, ks: Sequence[int]) -> dict[str, float]:
-    values = judged.metrics(ks)
-    closure = None if labels.parents is None else ancestor_closure(labels.parents)
-    for k in ks:
-        true, predicted, hits = judged.label_counts(k)
-        values |= _at(k, label_averages(true, predicted, hits))
-        values[f"coverage@{k}"] = label_coverage(true, hits)
-        if closure is not None:
-            values |= _at(k, hierarchical_metrics(judged, closure, k))
-    if assigned is not None:
-        values |= label_averages(*assigned.label_counts()) | example_averages(assigned)
+def _overall(
+    ranking: RankingMetrics, predictions: Predictions, labels: LabelSet, counted: Counted, ks: Sequence[int]
+) -> dict[str, float]:
+    values = ranking.metrics(ks) | _label_metrics(counted)
+    if labels.parents is not None:
+        closure = ancestor_closure(labels.parents)
+        for k in ks:
+            values |= _suffixed(hierarchical_metrics(ranking, closure, k), f"@{k}")
+    if predictions.kind is not ScoreKind.RANKING:
+        for k in ks:
+            listed = ranking.ids[:, :k] >= 0
+            values[f"ECE@{k}"] = Reliability.of(predictions.scores[:, :k][listed], ranking.hits[:, :k][listed]).error
     return _percent(values)
 
 
-def _calibration_errors(predictions: Predictions, judged: Judged, ks: Sequence[int]) -> dict[str, float]:
-    """ECE@k, for scores that say how likely a label is right."""
-    if predictions.kind is ScoreKind.RANKING:
-        return {}
-    listed = judged.ids >= 0
-    errors = {}
-    for k in ks:
-        first = listed[:, :k]
-        reliability = Reliability.of(predictions.scores[:, :k][first], judged.hits[:, :k][first])
-        errors[f"ECE@{k}"] = reliability.error
-    return _percent(errors)
-
-
 def _by_group(
-    judged: Judged, assigned: Judged | None, groups: Groups, ks: Sequence[int]
+    ranking: RankingMetrics, groups: Groups, counted: Counted, ks: Sequence[int]
 ) -> dict[str, dict[str, float]]:
-    by_group = judged.metrics_by_group(ks, groups)
-    members = [groups.of_label == at for at in range(len(groups.names))]
-    for k in ks:
-        counted = judged.label_counts(k)
-        for values, member in zip(by_group.values(), members, strict=True):
-            true, predicted, hits = (column[member] for column in counted)
-            values |= _at(k, label_averages(true, predicted, hits))
-            if true.any():
-                values[f"coverage@{k}"] = label_coverage(true, hits)
-    if assigned is not None:
-        counted = assigned.label_counts()
-        for values, member in zip(by_group.values(), members, strict=True):
-            values |= label_averages(*(column[member] for column in counted))
-    true = judged.label_counts()[0]
-    return {
-        name: _percent(values) | {"labels": int(member.sum()), "assignments": int(true[member].sum())}
-        for (name, values), member in zip(by_group.items(), members, strict=True)
-        if member.any()
-    }
+    by_group = {}
+    true = ranking.label_counts()[0]
+    for at, (name, values) in enumerate(ranking.metrics_by_group(ks, groups).items()):
+        members = groups.of_label == at
+        if members.any():
+            sizes = {"labels": int(members.sum()), "assignments": int(true[members].sum())}
+            by_group[name] = _percent(values | _label_metrics(counted, members)) | sizes
+    return by_group
 
 
-def _at(k: int, values: dict[str, float]) -> dict[str, float]:
-    return {f"{name}@{k}": value for name, value in values.items()}
+def _label_metrics(counted: Counted, members: NDArray[np.bool_] | None = None) -> dict[str, float]:
+    """The averages over labels, or over those of a group."""
+    values: dict[str, float] = {}
+    for suffix, columns in counted.items():
+        true, predicted, hits = columns if members is None else (column[members] for column in columns)
+        values |= _suffixed(label_averages(true, predicted, hits), suffix)
+        if suffix and true.any():
+            values[f"coverage{suffix}"] = label_coverage(true, hits)
+    return values
+
+
+def _suffixed(values: dict[str, float], suffix: str) -> dict[str, float]:
+    return {f"{name}{suffix}": value for name, value in values.items()}
 
 
 def _percent(values: dict[str, float]) -> dict[str, float]:

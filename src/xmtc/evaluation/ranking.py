@@ -29,12 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import Csr, make_csr
 from xmtc.errors import XmtcError
 from xmtc.labelspace.frequency_bands import Groups
 from xmtc.predictions import Predictions
 
-#: Where a metric's numerator and denominator stand among `kernels.ranking.COLUMNS`; None: the number of documents.
+#: Numerator and denominator of a metric in `kernels.ranking_metrics.COLUMNS`; None: the number of documents.
 METRICS: dict[str, tuple[int, int | None]] = {
     "P": (0, None),
     "R": (1, None),
@@ -49,17 +49,17 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """Predictions held against the truth; the label ids of both agree.
+class RankingMetrics:
+    """Predictions and the truth, in the same label ids: which listed labels are true, and the metrics that follow.
 
     `weights` are the inverse propensities of all labels; without them there is no PSP and no PSnDCG.
 
     >>> truth = Corpus.of(["...", "..."], [["a", "b"], ["c"]])
     >>> top = Predictions(np.array([[1, 2], [0, -1]], np.int32), np.zeros((2, 2), np.float32), truth.labels)
-    >>> judged = Judged.of(top, truth)
-    >>> judged.hits.tolist()
+    >>> ranking = RankingMetrics.of(top, truth)
+    >>> ranking.hits.tolist()
     [[True, False], [False, False]]
-    >>> judged.metrics([1, 2])["P@1"], judged.metrics([1, 2])["P@2"]
+    >>> ranking.metrics([1, 2])["P@1"], ranking.metrics([1, 2])["P@2"]
     (0.5, 0.25)
     """
 
@@ -72,8 +72,8 @@ class Judged:
     @classmethod
     def of(
         cls, predictions: Predictions, truth: Corpus, weights: Floats | None = None, normalise: bool = True
-    ) -> Judged:
-        """Find the hits; `truth` must come from `align`, `normalise=False` asks for AttentionXML's PSnDCG."""
+    ) -> RankingMetrics:
+        """Find the hits; `truth` must come from `align`, `normalise=False` gives AttentionXML's PSnDCG."""
         from xmtc.kernels.ranking_metrics import find_hits
 
         ids = np.ascontiguousarray(predictions.ids, np.int32)
@@ -100,9 +100,9 @@ class Judged:
         """For each group of labels the metrics when only its labels count as true; the lists stay as they are.
 
         P@k is the group's part of the overall P@k: over all documents, so that the groups add up to it. The others say
-        how well the group's labels are found: R@k and nDCG@k are means over the documents that carry such a label, PSP
-        and PSnDCG are ratios of sums as ever. A group that does not occur in the truth has P@k alone. There is no F1@k:
-        other groups' labels in the list would count as wrong.
+        how well the group's labels are found: R@k and nDCG@k are means over the documents that have such a label, PSP
+        and PSnDCG are ratios of sums. A group that does not occur in the truth has P@k alone. There is no F1@k: labels
+        of other groups in the list would count as wrong.
         """
         rising = sorted(set(ks))
         sums, carriers = self._sums(rising, groups)
@@ -123,7 +123,7 @@ class Judged:
 
         >>> truth = Corpus.of(["...", "..."], [["a", "b"], ["c"]])
         >>> top = Predictions(np.array([[1, 2], [0, -1]], np.int32), np.zeros((2, 2), np.float32), truth.labels)
-        >>> Judged.of(top, truth).per_document("R@2")
+        >>> RankingMetrics.of(top, truth).per_document("R@2")
         (array([0.5, 0. ]), array([1., 1.]))
         """
         from xmtc.kernels.ranking_metrics import measure_documents
@@ -138,13 +138,24 @@ class Judged:
         return values[:, above].copy(), values[:, below].copy() if below is not None else np.ones(len(self))
 
     def label_counts(self, k: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """For each label: documents that carry it, documents that list it (among the first k), and rightly so."""
+        """For each label: documents that have it, that list it among the first k, and that do both."""
         labels = self.truth.shape[1]
         ids, hits = self.ids[:, :k], self.hits[:, :k]
         true = np.bincount(self.truth.indices, minlength=labels)
         # Ids are shifted by one so that "no more" (-1) is counted in a place of its own and dropped.
         predicted = np.bincount(ids.ravel() + 1, minlength=labels + 1)[1:]
         return true, predicted, np.bincount(ids[hits], minlength=labels)
+
+    def listed(self, k: int, relevant: bool | None = None) -> Csr:
+        """Documents x labels, 1 for the first k labels of each list, or only for those that are relevant or are not."""
+        ids = self.ids[:, :k]
+        chosen = ids >= 0
+        if relevant is not None:
+            chosen &= self.hits[:, :k] == relevant
+        indptr = np.append(0, np.cumsum(chosen.sum(axis=1)))
+        listed = make_csr(np.ones(indptr[-1], np.float32), ids[chosen], indptr, self.truth.shape)
+        listed.sort_indices()
+        return listed
 
     def _defined(self) -> dict[str, tuple[int, int | None]]:
         return {name: at for name, at in METRICS.items() if self.weights is not None or name not in PROPENSITY_SCORED}
@@ -157,23 +168,16 @@ class Judged:
 
         if not rising or rising[0] < 1:
             raise XmtcError(f"k = {list(rising)}: give at least one k, each 1 or more")
-        sums: Floats
-        carriers: NDArray[np.integer[Any]]
-        sums, carriers = sum_by_group(
-            self.ids,
-            self.hits,
-            *_rows(self.truth),
-            self._weights(),
-            groups.of_label,
-            len(groups.names),
-            np.array(rising, np.int64),
-            self.normalise,
+        truth, ks = (*_rows(self.truth), self._weights()), np.array(rising, np.int64)
+        groups_of_labels = (groups.of_label, len(groups.names))
+        found: tuple[Floats, NDArray[np.integer[Any]]] = sum_by_group(
+            self.ids, self.hits, *truth, *groups_of_labels, ks, self.normalise
         )
-        return sums, carriers
+        return found
 
 
 def align(predictions: Predictions, corpus: Corpus) -> Corpus:
-    """The corpus with label ids as in the predictions; labels that these do not know are kept behind.
+    """The corpus with the label ids of the predictions; labels that these do not know get higher ids.
 
     So a true label that the model can never predict still costs recall and PSP, as in the papers.
     """

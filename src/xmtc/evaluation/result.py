@@ -13,7 +13,7 @@ import numpy as np
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.sources import replacing
-from xmtc.evaluation.ranking import Judged
+from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.evaluation.set_metrics import CoverageError
 from xmtc.predictions import Predictions
 
@@ -25,7 +25,7 @@ SHOWN = ("P", "nDCG", "PSP")
 
 
 class LabelRow(NamedTuple):
-    """How one label fares when each document is given its first k labels; the last three in percent."""
+    """How well one label is predicted if each document gets its first k labels, k the largest; rates in percent."""
 
     key: str
     name: str
@@ -43,9 +43,9 @@ class Evaluation:
     """All metrics of one set of predictions, in percent.
 
     `values` has "P@1", "R@5", "F1@5", "nDCG@3", "PSP@5", "PSnDCG@5", "micro-F1@5", "macro-F1@5", "coverage@5" and more,
-    "hF1@5" where labels have parents, "ECE@5" where scores are chances. `bands` has the same for "head", "middle" and
-    "tail", `deciles` for "1" (the most frequent labels) to "10" and "unseen", each with its number of "labels" and test
-    "assignments"; a value that is not defined, such as the recall of labels that do not occur, is absent.
+    "hF1@5" where labels have parents, "ECE@5" where scores are probabilities. `bands` has the same for "head", "middle"
+    and "tail", `deciles` for "1" (the most frequent labels) to "10" and "unseen", each with its number of "labels" and
+    test "assignments"; a value that is not defined, such as the recall of labels that do not occur, is absent.
     """
 
     values: dict[str, float]
@@ -59,7 +59,7 @@ class Evaluation:
     coverage_error: CoverageError
     predictions: Predictions = field(repr=False)
     truth: Corpus = field(repr=False)
-    judged: Judged = field(repr=False)
+    ranking: RankingMetrics = field(repr=False)
 
     def __str__(self) -> str:
         header, *rows = self._table()
@@ -94,7 +94,7 @@ class Evaluation:
             notes.append(f"the lists are {self.predictions.k} labels long; at larger k the rest counts as wrong")
         if not self.bands:
             notes.append("no training counts: neither PSP nor head, middle and tail")
-        elif self.judged.weights is None:
+        elif self.ranking.weights is None:
             notes.append("no PSP: the number of training documents is not known (train_documents=)")
         else:
             notes.append("the bands' P@k add up to the P@k of all labels")
@@ -120,31 +120,23 @@ class Evaluation:
             "coverage_error": {"at_least": self.coverage_error.at_least, "exact": self.coverage_error.exact},
         }
 
-    def per_label(self, k: int | None = None) -> Iterator[LabelRow]:
+    def per_label(self) -> Iterator[LabelRow]:
         """A row for each label that occurs in the test documents or is listed, most frequent in test first."""
         labels = self.truth.labels
-        true, predicted, hits = self.judged.label_counts(k or max(self.k))
+        true, predicted, hits = self.ranking.label_counts(max(self.k))
         for at in sorted(np.flatnonzero(true + predicted).tolist(), key=lambda at: (-true[at], at)):
             t, p, h = int(true[at]), int(predicted[at]), int(hits[at])
-            yield LabelRow(
-                labels.key(at),
-                labels.name(at),
-                None if labels.counts is None else int(labels.counts[at]),
-                t,
-                p,
-                h,
-                round(100 * h / max(p, 1), 2),
-                round(100 * h / max(t, 1), 2),
-                round(200 * h / (p + t), 2),
-            )
+            train = None if labels.counts is None else int(labels.counts[at])
+            averages = (round(100 * h / max(p, 1), 2), round(100 * h / max(t, 1), 2), round(200 * h / (p + t), 2))
+            yield LabelRow(labels.key(at), labels.name(at), train, t, p, h, *averages)
 
-    def write_per_label_csv(self, path: str | Path, k: int | None = None) -> None:
+    def write_per_label_csv(self, path: str | Path) -> None:
         """Write `per_label` as a table; the first line has the column names."""
         with replacing(path) as out:
             stream = io.TextIOWrapper(out, "utf-8", newline="")
             writer = csv.writer(stream)
             writer.writerow(LabelRow._fields)
-            writer.writerows(self.per_label(k))
+            writer.writerows(self.per_label())
             stream.detach()  # flushes, and leaves the file to `replacing`
 
     def _table(self) -> list[list[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xmtc.evaluation.ranking import Judged
+from xmtc.evaluation.ranking import RankingMetrics
 
 Counts = NDArray[np.integer[Any]]
 
@@ -40,14 +40,14 @@ def label_averages(true: Counts, predicted: Counts, hits: Counts) -> dict[str, f
     }
 
 
-def example_averages(judged: Judged) -> dict[str, float]:
+def example_averages(ranking: RankingMetrics) -> dict[str, float]:
     """Precision, recall and F1 of each document's whole list, averaged over documents, in 0..1.
 
     P_i = hits_i / listed_i, R_i = hits_i / |y_i|, F1_i = 2 hits_i / (listed_i + |y_i|); 0 where there is nothing to
     divide by. This is scikit-learn's average="samples".
     """
-    hits, listed = judged.hits.sum(axis=1), (judged.ids >= 0).sum(axis=1)
-    true = np.diff(judged.truth.indptr)
+    hits, listed = ranking.hits.sum(axis=1), (ranking.ids >= 0).sum(axis=1)
+    true = np.diff(ranking.truth.indptr)
     return {
         "example-P": float(_ratio(hits, listed).mean()),
         "example-R": float(_ratio(hits, true).mean()),
@@ -56,7 +56,7 @@ def example_averages(judged: Judged) -> dict[str, float]:
 
 
 def label_coverage(true: Counts, hits: Counts) -> float:
-    """The share of the labels in the truth that are listed rightly at least once, in 0..1.
+    """The share of the labels in the truth that have at least one hit, in 0..1.
 
     >>> label_coverage(np.array([4, 1, 0, 2]), np.array([3, 0, 0, 1]))
     0.6666666666666666
@@ -66,22 +66,22 @@ def label_coverage(true: Counts, hits: Counts) -> float:
 
 @dataclass(frozen=True)
 class CoverageError:
-    """How far down the list one must go to meet all true labels, on average (scikit-learn's `coverage_error`)."""
+    """The mean list length that covers all true labels of a document (scikit-learn's `coverage_error`)."""
 
     at_least: float
     exact: bool
 
 
-def coverage_error(judged: Judged) -> CoverageError:
-    """The coverage error as far as lists of k labels tell it: a lower bound, exact if they hold all true labels.
+def coverage_error(ranking: RankingMetrics) -> CoverageError:
+    """The coverage error as far as lists of k labels show it: a lower bound, exact if they hold all true labels.
 
-    A document of which m labels are not listed needs at least (length of its list) + m places. Ties do not arise: the
-    list is an order. Documents without labels count as 0.
+    A document with m true labels outside its list needs at least (length of its list) + m places. There are no ties:
+    the list is an order. Documents without labels count as 0.
     """
-    positions = np.arange(1, judged.ids.shape[1] + 1)
-    last_hit = np.max(judged.hits * positions, axis=1, initial=0)
-    missing = np.diff(judged.truth.indptr) - judged.hits.sum(axis=1)
-    listed = (judged.ids >= 0).sum(axis=1)
+    positions = np.arange(1, ranking.ids.shape[1] + 1)
+    last_hit = np.max(ranking.hits * positions, axis=1, initial=0)
+    missing = np.diff(ranking.truth.indptr) - ranking.hits.sum(axis=1)
+    listed = (ranking.ids >= 0).sum(axis=1)
     return CoverageError(float(np.where(missing, listed + missing, last_hit).mean()), not missing.any())
 
 

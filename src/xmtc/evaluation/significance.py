@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import XmtcError
-from xmtc.evaluation.ranking import Judged, align
+from xmtc.evaluation.ranking import RankingMetrics, align
 from xmtc.labelspace.propensity import PROPENSITIES, Propensity
 from xmtc.predictions import Predictions
 from xmtc.progress import progress
 
 Floats = NDArray[np.float64]
 
-#: Resampled documents are drawn in blocks of at most this many numbers, which bounds the memory.
+#: Resamples are drawn in blocks of at most this many numbers, which bounds the memory.
 BLOCK = 4_000_000
 
 
@@ -33,8 +33,8 @@ class Interval:
 class Comparison:
     """The first model's metric minus the second's, in percentage points.
 
-    `interval` is the 95% (or as asked) interval of the difference, `p_value` the two-sided probability of a difference
-    at least as large if the two models were equally good.
+    `interval` is the confidence interval of the difference, `p_value` the two-sided probability of a difference at
+    least as large if the two models were equally good.
     """
 
     metric: str
@@ -50,24 +50,21 @@ class Comparison:
 
 
 def bootstrap_intervals(
-    judged: Judged, metrics: Sequence[str], *, level: float = 0.95, resamples: int = 1000, seed: int = 0
+    ranking: RankingMetrics, metrics: Sequence[str], *, level: float = 0.95, resamples: int = 1000, seed: int = 0
 ) -> dict[str, Interval]:
     """Percentile bootstrap intervals over documents, for metrics like "P@5" and "PSP@5".
 
     Each resample draws as many documents as there are, with replacement, and computes the metric anew: for PSP and
-    PSnDCG numerator and denominator are summed over the drawn documents before dividing. All metrics are computed on
-    the same draws. The documents are what varies; the model and the propensities are taken as given. Cost: documents x
-    resamples, some tens of seconds for a million documents and a thousand resamples.
+    PSnDCG numerator and denominator are summed over the resample before dividing. All metrics are computed on the same
+    resamples. Only the documents vary; the model and the propensities are fixed. Cost: documents x resamples, some tens
+    of seconds for a million documents and a thousand resamples.
 
     >>> truth = Corpus.of(["..."] * 100, [["a"]] * 80 + [["b"]] * 20)
     >>> top = Predictions(np.zeros((100, 1), np.int32), np.ones((100, 1), np.float32), truth.labels)
-    >>> bootstrap_intervals(Judged.of(top, truth), ["P@1"])["P@1"]
+    >>> bootstrap_intervals(RankingMetrics.of(top, truth), ["P@1"])["P@1"]
     Interval(low=72.0, high=88.0)
     """
-    parts = [judged.per_document(metric) for metric in metrics]
-    columns = np.stack([column for part in parts for column in part], axis=1)  # (documents, 2 * metrics)
-    sums = np.concatenate([drawn @ columns for drawn in _draws(len(judged), resamples, seed)])
-    ratios = sums[:, ::2] / np.maximum(sums[:, 1::2], np.finfo(float).tiny)  # (resamples, metrics)
+    ratios = _resample([ranking.per_document(metric) for metric in metrics], resamples, seed)
     return {metric: _interval(ratios[:, at], level) for at, metric in enumerate(metrics)}
 
 
@@ -85,10 +82,10 @@ def compare(
 ) -> Comparison:
     """Compare two models by a metric on the same documents.
 
-    The p-value is that of a paired randomisation test: if the models are equally good, swapping their answers to any
-    document changes nothing but chance, so the difference is compared with those under random swaps (two-sided; the
-    observed one is counted in, so p is never 0). The interval is that of the paired bootstrap: documents are redrawn,
-    each with both models' answers. Propensities come from the training counts in a's labels.
+    The p-value is that of a paired randomisation test: if the models are equally good, swapping their predictions for
+    a document makes no systematic difference, so the observed difference is compared with those under random swaps
+    (two-sided; the observed one is counted in, so p is never 0). The interval is that of the paired bootstrap:
+    documents are resampled, each with both models' predictions. Propensities come from the counts in a's labels.
 
     >>> truth = Corpus.of(["..."] * 50, [["a"]] * 40 + [["b"]] * 10)
     >>> one = Predictions(np.zeros((50, 1), np.int32), np.ones((50, 1), np.float32), truth.labels)
@@ -103,34 +100,39 @@ def compare(
         raise XmtcError(f"{len(a):,} predictions against {len(b):,}; both must be for the same documents")
     counts = truth.labels.counts
     weights = None if counts is None or train_documents is None else propensity.inverse(counts, train_documents)
-    ours, below = Judged.of(a, truth, weights).per_document(metric)
-    theirs, _ = Judged.of(b, truth, weights).per_document(metric)  # the denominator depends on the truth alone
+    ours, below = RankingMetrics.of(a, truth, weights).per_document(metric)
+    theirs, _ = RankingMetrics.of(b, truth, weights).per_document(metric)  # the denominator depends on the truth alone
 
     gain = ours - theirs
-    pairs = np.stack([gain, below], axis=1)
-    sums = np.concatenate([drawn @ pairs for drawn in _draws(len(gain), resamples, seed)])
     return Comparison(
         metric,
         difference=100 * float(gain.sum() / below.sum()),
-        interval=_interval(sums[:, 0] / np.maximum(sums[:, 1], np.finfo(float).tiny), level),
+        interval=_interval(_resample([(gain, below)], resamples, seed)[:, 0], level),
         p_value=randomisation_p(gain, resamples, seed),
     )
 
 
-def _draws(documents: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """Blocks (some resamples, documents): how often each document was drawn."""
+def _resample(parts: Sequence[tuple[Floats, Floats]], resamples: int, seed: int) -> Floats:
+    """Metrics on resampled documents, (resamples, metrics), from each document's (numerator, denominator)."""
+    columns = np.stack([column for part in parts for column in part], axis=1)  # (documents, 2 * metrics)
+    documents = len(columns)
     rng = np.random.default_rng(seed)
     block = max(1, min(resamples, BLOCK // documents))
+    sums = np.empty((resamples, columns.shape[1]))
     with progress("resampling documents", resamples) as bar:
-        for done in range(0, resamples, block):
-            size = min(block, resamples - done)
+        for start in range(0, resamples, block):
+            size = min(block, resamples - start)
             drawn = rng.integers(documents, size=(size, documents)) + np.arange(size)[:, None] * documents
-            yield np.bincount(drawn.ravel(), minlength=size * documents).reshape(size, documents).astype(np.float64)
+            times = np.bincount(drawn.ravel(), minlength=size * documents).reshape(size, documents)
+            sums[start : start + size] = times.astype(np.float64) @ columns
             bar.advance(size)
+    return sums[:, ::2] / np.maximum(sums[:, 1::2], np.finfo(float).tiny)
 
 
 def randomisation_p(gain: Floats, resamples: int = 5000, seed: int = 0) -> float:
-    """How likely at least so large a difference is, from each document's gain, if two models are equally good.
+    """The two-sided p-value of a difference, from each document's gain: a paired randomisation test.
+
+    `scipy.stats.permutation_test` gives the same p-values within Monte-Carlo error and takes eight times as long.
 
     >>> randomisation_p(np.ones(20)) < 0.001, randomisation_p(np.array([1.0, -1.0] * 10)) > 0.5
     (True, True)

@@ -1,16 +1,14 @@
 """`Model`: the contract that every method fulfils.
 
-A method's file defines a subclass with `name`, `capabilities`, a `Config` and the four underscored methods; the base
-class does everything that is the same for all: checking input, refusing what cannot fit into memory, cutting and
-sorting answers, calibrating scores, saving and loading.
+A method's file defines a subclass with `name`, `capabilities`, a `Config` and the four abstract methods. The base class
+does what all methods share: it checks input, refuses what cannot fit into memory, calibrates scores, saves and loads.
 """
 
 from __future__ import annotations
 
-import difflib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -26,6 +24,7 @@ from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, Xmt
 from xmtc.extras import require
 from xmtc.memory import available_memory
 from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
+from xmtc.models.config_errors import describe
 from xmtc.models.explanation import Explanation
 from xmtc.models.thresholds import SMOOTHING, Thresholds
 from xmtc.predictions import Predictions, ScoreKind
@@ -42,7 +41,7 @@ class ModelConfig(BaseModel):
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a method can do; the command line and the docs' tables are made from this."""
+    """What a method can do; the command line and the tables of the docs read it from here."""
 
     summary: str
     input: frozenset[Literal["text", "features"]]
@@ -53,18 +52,19 @@ class Capabilities:
 
 
 class Model(ABC):
-    """A method with its hyper-parameters and, once fitted, what it learned (`labels_` and further `..._`)."""
+    """A method with its hyper-parameters and, once fitted, what it learned (attributes that end in `_`)."""
 
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities]
     Config: ClassVar[type[ModelConfig]]
 
     labels_: LabelSet | None = None
-    train_documents_: int = 0
     training_: Mapping[str, Any]
-    _unchecked: FolderReader | None = None  # a folder with large parts that were not read to the end yet
+    _unchecked: FolderReader | None = None  # a folder whose large files are not checked yet
     calibration_: Calibration | None = None
     _thresholds: Thresholds | None = None
+    #: A method that improves step by step calls this during `fit` for each better model; `xmtc train` saves it.
+    on_better: Callable[[], None] | None = None
 
     def __init__(self, **hyper_parameters: Any) -> None:
         self.config = self.parse_config(hyper_parameters)
@@ -72,23 +72,11 @@ class Model(ABC):
 
     @classmethod
     def parse_config(cls, hyper_parameters: Mapping[str, Any]) -> ModelConfig:
-        """The typed configuration, or an error that names the key and what it could be."""
-        known = cls.Config.model_fields
-        for key in hyper_parameters:
-            if key not in known:
-                close = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(sorted(known))}"
-                raise ConfigError(f"{cls.name} has no hyper-parameter {key!r}; {hint}")
+        """The typed configuration; a ConfigError names the setting that is wrong and what it could be."""
         try:
             return cls.Config(**hyper_parameters)
         except ValidationError as error:
-            found = error.errors()
-            # A setting that may be a number or a list has an error for each; what has the right type tells more.
-            first = next((each for each in found if not each["type"].endswith(("_type", "_parsing"))), found[0])
-            message = first["msg"].removeprefix("Value error, ")
-            if first["loc"]:  # else it is about several settings, and names them
-                message = f"{_path(first['loc'], hyper_parameters)}={first['input']!r}: {message}"
-            raise ConfigError(f"{cls.name}: {message}") from error
+            raise ConfigError(describe(cls.name, cls.Config, hyper_parameters, error)) from error
 
     def check_installed(self) -> None:
         """A MissingExtra, which says what to install, if training with these settings needs more than there is."""
@@ -104,9 +92,8 @@ class Model(ABC):
     ) -> Self:
         """Learn from a corpus; `valid` is for choices such as when to stop, never for learning itself.
 
-        `checkpoints` is a folder for finished pieces of long work: a run that was killed goes on from them when it is
-        started again with the same settings and documents. `log` is a folder for the curves of neural methods, which
-        TensorBoard shows.
+        `checkpoints` is a folder for finished pieces of long work: a killed run resumes from them when it is started
+        again with the same settings and documents. `log` is a folder for TensorBoard curves of neural methods.
         """
         self.check_installed()
         self._check_input(corpus)
@@ -117,7 +104,6 @@ class Model(ABC):
         self._check_memory(corpus)
         start = time.perf_counter()
         self._unchecked = None
-        labels = corpus.labels.with_counts(corpus.label_counts)
         run = {
             "model": self.name,
             "settings": self.config.model_dump(mode="json"),
@@ -127,7 +113,7 @@ class Model(ABC):
         aligned = valid.with_labels(corpus.labels) if valid is not None else None
         self.calibration_ = self._thresholds = None
         self._fit(corpus, aligned, Checkpoints(checkpoints, run, log))
-        self.labels_, self.train_documents_ = labels, len(corpus)
+        self.labels_ = corpus.labels.with_counts(corpus.label_counts)
         self.training_ = {
             "corpus": corpus.name,
             "fingerprint": run["documents"],
@@ -152,16 +138,15 @@ class Model(ABC):
         self._partial_fit(aligned)
         self.labels_ = aligned.labels.with_counts(counts)
         self._thresholds = self._thresholds and self._thresholds.extended(len(self.labels_))
-        self.train_documents_ += len(corpus)
-        self.training_ = {**self.training_, "documents": self.train_documents_}
+        self.training_ = {**self.training_, "documents": self.train_documents_ + len(corpus)}
         return self
 
     def calibrate(self, valid: Corpus, method: Method = "isotonic") -> Self:
-        """Make the scores chances: of labels with a score of 0.8, 8 in 10 are right for documents like these.
+        """Turn scores into probabilities: of the labels with a score of 0.8, 8 in 10 are then relevant.
 
-        Give documents that the model was not trained on: it knows those too well, and would be far too sure of others.
-        "isotonic" fits any rising curve, "platt" a sigmoid, which does with fewer documents. The order of a document's
-        labels stays; thresholds, which were for other scores, are dropped.
+        Give documents that the model was not trained on: on training documents it is far too confident. "isotonic" fits
+        any rising curve, "platt" a sigmoid, which needs fewer documents. The order of a document's labels stays;
+        thresholds, which were for the scores before, are dropped.
         """
         top = self._predict(valid, min(LIST_LENGTH, len(self._check_valid(valid))))
         self.calibration_ = Calibration.fit(Pairs.of(top, valid), method, self.capabilities.score)
@@ -173,9 +158,9 @@ class Model(ABC):
     def tune(self, valid: Corpus, smoothing: float = SMOOTHING) -> Self:
         """Choose for each label the threshold with the best F1 on documents that the model was not trained on.
 
-        The fewer of them carry a label, the nearer it stays to the threshold that is best for all labels together; see
-        `xmtc.models.thresholds` for `smoothing`. Thresholds are for scores as predicted now, so calibrate first. Use
-        them with `predict(documents, k=100).threshold(model.thresholds_)`.
+        Rare labels get a threshold near the one that is best for all labels together; see `xmtc.models.thresholds` for
+        `smoothing`. Thresholds are for scores as predicted now, so calibrate first. Use them with
+        `predict(documents, k=100).threshold(model.thresholds_)`.
         """
         self._check_valid(valid)
         self._thresholds = Thresholds.fit(Pairs.of(self.predict(valid, LIST_LENGTH), valid), smoothing)
@@ -206,9 +191,9 @@ class Model(ABC):
         return why if self.calibration_ is None else replace(why, score=self.calibration_.one(why.score))
 
     def save(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
-        """Write the model to a folder, replacing a model that is there; `about` goes into its manifest."""
+        """Write the model to a folder, replacing an older model; `about` goes into its manifest."""
         labels = self._fitted()
-        facts = {"training": {**self.training_, "documents": self.train_documents_}, **(about or {})}
+        facts = {"training": self.training_, **(about or {})}
         with writing(path, self.name, self.config.model_dump(mode="json"), facts) as folder:
             folder.labels(labels)
             self.write(folder)
@@ -225,14 +210,13 @@ class Model(ABC):
     def load(cls, folder: FolderReader, labels: LabelSet | None = None) -> Self:
         """The model in a checked folder; `xmtc.load` finds the class by the folder's kind.
 
-        A model inside another one is given its `labels`, which the other one has too.
+        A member of an ensemble shares the ensemble's `labels`.
         """
         if cls.capabilities.extra is not None:
             require(f"{folder.folder}: {cls.name}", cls.capabilities.extra)
         model = cls(**folder.manifest["config"])
         model.labels_ = folder.labels() if labels is None else labels
         model.training_ = folder.manifest.get("training", {})
-        model.train_documents_ = model.training_.get("documents", 0)
         if type(model.train_documents_) is not int or model.train_documents_ < 1:
             raise BadModelFolder(f"{folder.folder}: its manifest does not say how many documents it was trained on")
         if model.labels_.counts is None or not len(model.labels_):
@@ -246,6 +230,12 @@ class Model(ABC):
         model._load(folder)
         model._unchecked = folder
         return model
+
+    @property
+    def train_documents_(self) -> int:
+        """The number of documents that the model was trained on; 0 before."""
+        documents: int = self.training_.get("documents", 0)
+        return documents
 
     @property
     def title(self) -> str:
@@ -285,7 +275,7 @@ class Model(ABC):
         raise NotImplementedError(f"{self.name} declares explain but does not define it")
 
     def _fitted(self) -> LabelSet:
-        """The labels of a model that can be used; everything that uses what was learned asks this first."""
+        """The labels of a fitted model; all that uses what was learned calls this first, since it finishes checks."""
         if self.labels_ is None:
             raise NotFitted(f"this {self.name} model was not fitted; call fit(corpus) first")
         if self._unchecked is not None:
@@ -294,11 +284,11 @@ class Model(ABC):
         return self.labels_
 
     def _check_valid(self, valid: Corpus) -> LabelSet:
-        """The labels of the model, if these documents can say how good its answers are."""
+        """The labels of the model, after checking that these documents can be used for validation."""
         labels = self._fitted()
         self._check_input(valid)
         if not valid.targets.nnz:
-            raise XmtcError(f"{valid.name}: no document has a label, so they cannot say which answers are right")
+            raise XmtcError(f"{valid.name}: no document has a label, so they cannot say which labels are relevant")
         return labels
 
     def _check_input(self, corpus: Corpus) -> None:
@@ -314,17 +304,3 @@ class Model(ABC):
                 f"training {self.name} on {corpus.name} needs about {needed / 2**30:.1f} GiB of memory and "
                 f"{available / 2**30:.1f} GiB are free; use a smaller corpus, fewer terms or a larger machine"
             )
-
-
-def _path(steps: Sequence[int | str], settings: Any) -> str:
-    """Where a setting is, as a user writes it; pydantic also names which of several types it tried.
-
-    >>> _path(("training", "epochs", "tuple[int, ...]", 1), {"training": {"epochs": [3, 0]}})
-    'training.epochs.1'
-    """
-    path = []
-    for step in steps:
-        if isinstance(settings, Mapping) or isinstance(step, int):
-            path.append(str(step))
-            settings = settings.get(step) if isinstance(settings, Mapping) else None
-    return ".".join(path)

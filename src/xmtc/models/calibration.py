@@ -1,8 +1,8 @@
-"""Scores that mean something: a monotone map from a model's scores to the chance that a label is right.
+"""Calibration: a monotone map from a model's scores to the probability that a label is relevant.
 
-It is fitted on validation documents: of all labels that the model lists for them, which are right? "platt" (Platt 1999,
-as Lin, Lin and Weng 2007 write it) fits a sigmoid, two numbers; "isotonic" (Zadrozny and Elkan 2002) fits any rising
-curve. The map is one for all labels, so the order of a document's labels stays as it is.
+It is fitted on the labels that the model lists for validation documents. "platt" (Platt 1999, as Lin, Lin and Weng 2007
+write it) fits a sigmoid, two numbers; "isotonic" (Zadrozny and Elkan 2002) fits any rising curve. All labels share one
+map, so the order of a document's labels stays as it is.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import Csr
 from xmtc.errors import ConfigError, XmtcError
 from xmtc.predictions import Predictions, ScoreKind
 
@@ -23,19 +24,19 @@ Method = Literal["isotonic", "platt"]
 METHODS: tuple[Method, ...] = get_args(Method)
 Floats = NDArray[np.float64]
 
-#: Labels asked for each validation document.
+#: Labels that a model lists for each validation document.
 LIST_LENGTH = 100
-#: No chance is below this or above one minus this.
+#: No probability is below this or above one minus this.
 MIN_PROBABILITY = 1e-6
-#: How far beyond the fitted curve, in its widths, the remaining distance to 0 or 1 has shrunk by a factor e.
+#: Distance beyond the fitted curve, in its widths, at which the remaining gap to 0 or 1 has shrunk by a factor e.
 REACH = 10.0
 
 
 class Pairs(NamedTuple):
-    """The labels listed for validation documents, all documents in one row: label, score, and is it right?
+    """The labels listed for validation documents, all documents in one row: label, score, and is it relevant?
 
     `carriers` says for each label of the model how many documents carry it, listed or not; `assignments` is the number
-    of all labels of all documents, those included that the model does not know.
+    of all labels of all documents, including those that the model does not know.
     """
 
     label: NDArray[np.int32]
@@ -46,7 +47,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, top: Predictions, valid: Corpus) -> Pairs:
-        """Hold lists against the labels of the same documents.
+        """Compare lists with the labels of the same documents.
 
         >>> valid = Corpus.of(["...", "..."], [["a", "b"], ["b"]])
         >>> top = Predictions(np.array([[1], [0]], np.int32), np.array([[0.9], [0.4]], np.float32), valid.labels)
@@ -56,25 +57,28 @@ class Pairs(NamedTuple):
         from xmtc.kernels.ranking_metrics import find_hits
 
         truth = valid.with_labels(top.labels).targets
-        # One type each, whatever scipy chose, so that the kernel is compiled once.
-        indptr, indices = truth.indptr.astype(np.int64, copy=False), truth.indices.astype(np.int32, copy=False)
-        relevant = find_hits(np.ascontiguousarray(top.ids, np.int32), indptr, indices)
+        relevant = find_hits(np.ascontiguousarray(top.ids, np.int32), *kernel_rows(truth))
         if not relevant.any():
             raise XmtcError(
-                f"{valid.name}: no label that the model lists for these documents is right, so nothing can be learned "
-                "from them; are their labels called as in training?"
+                f"{valid.name}: no label that the model lists for these documents is relevant, so nothing can be "
+                "learned from them; are their labels called as in training?"
             )
         listed = top.ids >= 0
-        carriers = np.bincount(indices, minlength=len(top.labels))[: len(top.labels)]
+        carriers = np.bincount(truth.indices, minlength=len(top.labels))[: len(top.labels)]
         return cls(top.ids[listed], top.scores[listed], relevant[listed], carriers, truth.nnz)
 
 
+def kernel_rows(matrix: Csr) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """(indptr, indices) of one type each, whatever scipy chose, so that a kernel is compiled once."""
+    return matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False)
+
+
 class Calibration(ABC):
-    """A map from scores to chances that never puts a lower score above a higher one."""
+    """A map from scores to probabilities that never puts a lower score above a higher one."""
 
     @staticmethod
     def fit(pairs: Pairs, method: Method, kind: ScoreKind) -> Calibration:
-        """Fit a map by its name; `kind` is what the scores are before."""
+        """Fit the map of this name; `kind` is what the scores are before."""
         if method == "isotonic":
             return Isotonic.fit_curve(pairs.score, pairs.relevant)
         if method == "platt":
@@ -83,23 +87,23 @@ class Calibration(ABC):
 
     @abstractmethod
     def probabilities(self, scores: Floats) -> Floats:
-        """The chance that a label with this score is right, for each score."""
+        """The probability that a label with this score is relevant, for each score."""
 
-    @abstractmethod
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays of which `from_arrays` makes it again."""
+        """The map as arrays, for storage."""
+        return {key: np.atleast_1d(value) for key, value in vars(self).items()}
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> Calibration:
-        """The map in stored arrays; KeyError or ValueError if they are none."""
-        return (Platt if "slope" in arrays else Isotonic).from_arrays(arrays)
+        """The inverse of `to_arrays`; KeyError or ValueError for arrays that are no such map."""
+        return Platt.from_arrays(arrays) if "slope" in arrays else Isotonic(arrays["at"], arrays["probability"])
 
     def one(self, score: float) -> float:
-        """The chance for one score."""
+        """The probability for one score."""
         return float(self.probabilities(np.array([score]))[0])
 
     def apply(self, top: Predictions) -> Predictions:
-        """The same lists with chances for scores.
+        """The same lists with probabilities for scores.
 
         >>> labels = Corpus.of([""], [["a", "b"]]).labels
         >>> top = Predictions(np.array([[1, 0]], np.int32), np.array([[0.75, 0.5]], np.float32), labels)
@@ -107,8 +111,8 @@ class Calibration(ABC):
         [[('b', 0.9), ('a', 0.5)]]
         """
         probabilities = np.clip(self.probabilities(top.scores.astype(np.float64)), MIN_PROBABILITY, 1 - MIN_PROBABILITY)
-        # Where rounding makes two different scores of a document equal, their order would be lost to the rule for ties.
-        # As whole numbers, the bits of positive floats are in the order of the floats: count the lower one down by one.
+        # Rounding must not make two different scores of a document equal: ties go to the lower label.
+        # The bits of positive floats, as integers, are in the order of the floats: count the lower one down by one.
         bits = probabilities.astype(np.float32).view(np.int32)
         steps = np.zeros(bits.shape, np.int32)
         np.cumsum(top.scores[:, 1:] < top.scores[:, :-1], axis=1, out=steps[:, 1:])
@@ -119,9 +123,9 @@ class Calibration(ABC):
 
 @dataclass(frozen=True)
 class Platt(Calibration):
-    """chance = sigmoid(slope x t + offset), where t is the score, or its log-odds if scores are probabilities.
+    """probability = sigmoid(slope x t + offset), where t is the score, or its log-odds if scores are probabilities.
 
-    >>> Platt(slope=2.0, offset=0.0, of_probabilities=False).chances(np.array([-1.0, 0.0, 1.0])).round(3)
+    >>> Platt(slope=2.0, offset=0.0, of_probabilities=False).probabilities(np.array([-1.0, 0.0, 1.0])).round(3)
     array([0.119, 0.5  , 0.881])
     """
 
@@ -137,46 +141,38 @@ class Platt(Calibration):
     def fit_sigmoid(
         cls, scores: NDArray[np.floating[Any]], relevant: NDArray[np.bool_], *, of_probabilities: bool
     ) -> Platt:
-        """The sigmoid of the greatest likelihood, with Platt's targets, which keep it from being ever too sure."""
+        """The maximum likelihood sigmoid for Platt's targets, which keep it from being too confident."""
         from scipy.optimize import minimize
 
         t = cls._input(np.asarray(scores, np.float64), of_probabilities)
         hits = np.count_nonzero(relevant)
         target = np.where(relevant, (hits + 1) / (hits + 2), 1 / (len(relevant) - hits + 2))
-        middle, width = float(t.mean()), float(t.std())
-        flat = cls(0.0, float(_log_odds(target.mean())), of_probabilities)
-        if width == 0:
+        mean, std = float(t.mean()), float(t.std())
+        flat = cls(0.0, float(log_odds(target.mean())), of_probabilities)
+        if std == 0:
             return flat
-        t = (t - middle) / width
+        t = (t - mean) / std
 
         def loss(line: Floats) -> tuple[float, Floats]:
             z = line[0] * t + line[1]
-            gap = _sigmoid(z) - target
-            return float(np.mean(np.logaddexp(0, z) - target * z)), np.array([np.mean(gap * t), np.mean(gap)])
+            error = _sigmoid(z) - target
+            return float(np.mean(np.logaddexp(0, z) - target * z)), np.array([np.mean(error * t), np.mean(error)])
 
-        def curvature(line: Floats) -> Floats:
+        def hessian(line: Floats) -> Floats:
             probability = _sigmoid(line[0] * t + line[1])
             weight = probability * (1 - probability)
             mixed = np.mean(weight * t)
             return np.array([[np.mean(weight * t * t), mixed], [mixed, np.mean(weight)]])
 
         start = np.array([0.0, flat.offset])
-        a, b = minimize(loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-8}).x
-        # The loss is convex: if its lowest point has a falling line, the best line that does not fall is the flat one.
-        return flat if a <= 0 else cls(float(a / width), float(b - a * middle / width), of_probabilities)
+        a, b = minimize(loss, start, jac=True, hess=hessian, method="trust-exact", options={"gtol": 1e-8}).x
+        # The loss is convex: if its minimum is a falling line, the best line that does not fall is the flat one.
+        return flat if a <= 0 else cls(float(a / std), float(b - a * mean / std), of_probabilities)
 
     def probabilities(self, scores: Floats) -> Floats:
-        """As `Calibration.chances`."""
+        """As `Calibration.probabilities`."""
         with np.errstate(over="ignore"):
             return _sigmoid(self.slope * self._input(scores, self.of_probabilities) + self.offset)
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """As `Calibration.to_arrays`."""
-        return {
-            "slope": np.array([self.slope]),
-            "offset": np.array([self.offset]),
-            "of_probabilities": np.array([self.of_probabilities], np.uint8),
-        }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Platt:
@@ -188,15 +184,15 @@ class Platt(Calibration):
 
     @staticmethod
     def _input(scores: Floats, of_probabilities: bool) -> Floats:
-        return _log_odds(np.clip(scores, MIN_PROBABILITY, 1 - MIN_PROBABILITY)) if of_probabilities else scores
+        return log_odds(scores) if of_probabilities else scores
 
 
 @dataclass(frozen=True, eq=False)
 class Isotonic(Calibration):
-    """A rising curve through points (score, chance), straight between them; beyond them it nears 0 and 1 slowly.
+    """A rising curve through points (score, probability), linear between them; beyond them it nears 0 and 1 slowly.
 
     >>> curve = Isotonic(np.array([0.2, 0.6]), np.array([0.1, 0.5]))
-    >>> curve.chances(np.array([0.1, 0.2, 0.4, 0.7])).round(3)
+    >>> curve.probabilities(np.array([0.1, 0.2, 0.4, 0.7])).round(3)
     array([0.098, 0.1  , 0.3  , 0.512])
     """
 
@@ -207,18 +203,18 @@ class Isotonic(Calibration):
         if self.at.dtype != np.float64 or self.probability.dtype != np.float64:
             raise ValueError("the points of a curve are of the type float64")
         if self.at.ndim != 1 or self.at.shape != self.probability.shape or not len(self.at):
-            raise ValueError(f"{self.at.shape} scores and {self.probability.shape} chances are no points of a curve")
+            raise ValueError(f"{self.at.shape} scores and {self.probability.shape} probabilities are no curve")
         if not (np.abs(self.at) <= np.finfo(np.float32).max).all() or not (np.diff(self.at) > 0).all():
             raise ValueError("the scores of a curve's points must be finite and rising")
         if not ((self.probability > 0) & (self.probability < 1)).all() or not (np.diff(self.probability) >= 0).all():
-            raise ValueError("the chances of a curve's points must lie between 0 and 1 and not fall")
+            raise ValueError("the probabilities of a curve's points must lie between 0 and 1 and not fall")
 
     @classmethod
     def fit_curve(cls, scores: NDArray[np.floating[Any]], relevant: NDArray[np.bool_]) -> Isotonic:
-        """The rising steps that are nearest to what is right, each step given by its middle.
+        """Isotonic regression on relevance; each step becomes the point in its middle.
 
-        One irrelevant label with the highest score and one relevant label with the lowest are put in, so that no step,
-        however few labels it has, says 0 or 1.
+        One irrelevant label with the highest score and one relevant label with the lowest are added, so that no step is
+        0 or 1.
         """
         from scipy.optimize import isotonic_regression
 
@@ -233,32 +229,25 @@ class Isotonic(Calibration):
         return cls(np.add.reduceat(points * labels, first) / np.add.reduceat(labels, first), steps.x[first])
 
     def probabilities(self, scores: Floats) -> Floats:
-        """As `Calibration.chances`."""
+        """As `Calibration.probabilities`."""
         low, high = self.at[0], self.at[-1]
         reach = max(REACH * (high - low), 1e-12) if high > low else REACH
         probabilities = np.interp(scores, self.at, self.probability)
-        # Flat ends would make a document's best labels equal whenever they score more than any validation document's.
+        # With flat ends, labels that score higher than all validation documents would tie.
         probabilities *= np.exp(np.minimum(scores - low, 0) / reach)
         probabilities += (1 - probabilities) * -np.expm1(np.minimum(high - scores, 0) / reach)
         return probabilities
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """As `Calibration.to_arrays`."""
-        return {"at": self.at, "probability": self.probability}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Isotonic:
-        """As `Calibration.from_arrays`."""
-        return cls(arrays["at"], arrays["probability"])
-
 
 def fitted_on(valid: Corpus, **settings: Any) -> dict[str, Any]:
-    """What a manifest says of something that was fitted on validation documents."""
+    """What a manifest says about a fit on validation documents."""
     return {**settings, "documents": len(valid), "fingerprint": valid.fingerprint()}
 
 
-def _log_odds(probability: Any) -> Any:
-    return np.log(probability) - np.log1p(-probability)
+def log_odds(probability: Any) -> Any:
+    """log(p / (1 - p)) of probabilities, which are clipped so that it is finite."""
+    clipped = np.clip(probability, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    return np.log(clipped) - np.log1p(-clipped)
 
 
 def _sigmoid(z: Floats) -> Floats:

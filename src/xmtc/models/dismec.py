@@ -1,4 +1,4 @@
-"""`dismec`: one linear classifier a label, each trained on all documents.
+"""`dismec`: one linear classifier per label, each trained on all documents.
 
 Babbar, Schölkopf: "DiSMEC: Distributed Sparse Machines for Extreme Multi-label Classification", WSDM 2017.
 
@@ -7,8 +7,8 @@ in blocks that are trained side by side; weights below 0.01 are dropped. A docum
 every label. Nothing is lost to a tree or a beam: the most accurate of the linear methods here, and the slowest.
 
 Where it differs: dual coordinate descent instead of Newton steps with conjugate gradients; the same problem up to the
-bias (see `kernels/svm.py`), in a small part of the time. Blocks are made of labels that are about equally frequent, and
-a finished block is kept: a run that was killed goes on with the next one. `partial_fit` finds for every label the least
+bias (see `xmtc.kernels.coordinate_descent`), in a small part of the time. A block has labels of about equal frequency
+and is kept when it is finished: a killed run resumes with the next one. `partial_fit` finds for every label the least
 change of its classifier that suits the further documents; `add_labels` trains only labels that are new.
 
 Cost: training grows with labels x documents x words; memory and prediction with the weights that are not dropped.
@@ -27,12 +27,11 @@ from scipy.sparse import csc_array
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
-from xmtc.corpus.sparse import make_csr
-from xmtc.errors import XmtcError
+from xmtc.corpus.sparse import make_csr, with_columns
 from xmtc.kernels import cores, in_threads
 from xmtc.memory import give_back_memory
 from xmtc.models.base import Capabilities, Model, ModelConfig
-from xmtc.models.explanation import Explanation
+from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
 from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, ends_of
@@ -71,7 +70,7 @@ class Dismec(Model):
 
     name = "dismec"
     capabilities = Capabilities(
-        summary="one linear classifier a label, trained on all documents; the most accurate of the linear methods",
+        summary="one linear classifier per label, trained on all documents; the most accurate of the linear methods",
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
         explain=True,
@@ -85,7 +84,7 @@ class Dismec(Model):
     biases_: NDArray[np.float32]
 
     def memory_needed(self, corpus: Corpus) -> int:
-        """Bytes: the documents' matrix, once more for each core, eight labels' weights a core, and all weights twice.
+        """Bytes: the documents' matrix, a copy and eight labels' weights for each core, and all weights twice.
 
         A label's weights have the terms of its documents, and of some that resemble them.
         """
@@ -98,10 +97,11 @@ class Dismec(Model):
         self.vectors_ = DocumentVectors(self.config.tfidf)
         features = self.vectors_.fit_transform(corpus)
         give_back_memory()
-        self._set(self._train(features, corpus.targets, checkpoints))
+        weights, self.biases_ = self._train(features, corpus.targets, checkpoints)
+        self.index_ = SparseIndex(weights)
 
     def _train(self, features: Csr, targets: Csr, checkpoints: Checkpoints, earlier: bool = False) -> Classifiers:
-        """A classifier for each label; or, if there are `earlier` ones, what is to be added to them."""
+        """A classifier for each label; or, if there are `earlier` ones, the change to them."""
         counts = np.bincount(targets.indices, minlength=targets.shape[1])
         # Labels that are about equally frequent take about equally long; the long ones first.
         order = np.argsort(-counts, kind="stable").astype(np.int32)
@@ -139,29 +139,24 @@ class Dismec(Model):
         from xmtc.kernels.coordinate_descent import train_node
 
         config = self.config
-        lists = [documents_of.indices[slice(*documents_of.indptr[label : label + 2])] for label in labels]
-        offsets = NO_OFFSETS
+        own = documents_of[:, labels]
+        offsets, smallest = NO_OFFSETS, config.smallest_weight
         if earlier:
             scores = (features @ self.index_.columns[:, labels]).toarray() + self.biases_[labels]
-            offsets = np.ascontiguousarray(scores.T, np.float32)
-        trained = train_node(
-            features.indptr, features.indices, features.data, features.shape[1],
-            np.arange(features.shape[0], dtype=np.int32), ends_of(map(len, lists)),
-            np.concatenate(lists).astype(np.int64), offsets, LOSSES.index(config.loss), config.cost,
-            config.tolerance, config.rounds, 0.0 if earlier else config.smallest_weight, config.bias,
-            derived_seed(config.seed, at),
-        )  # fmt: skip
+            offsets, smallest = np.ascontiguousarray(scores.T, np.float32), 0.0
+        documents = np.arange(features.shape[0], dtype=np.int32)
+        rows = (features.indptr, features.indices, features.data, features.shape[1], documents)
+        positives = (own.indptr.astype(np.int64), own.indices.astype(np.int64))
+        solver = (LOSSES.index(config.loss), config.cost, config.tolerance, config.rounds, smallest, config.bias)
+        arguments: Any = (*rows, *positives, offsets, *solver, derived_seed(config.seed, at))
+        trained = train_node(*arguments)
         return dict(zip(("ends", "features", "weights", "biases"), trained, strict=True))
-
-    def _set(self, classifiers: Classifiers) -> None:
-        weights, self.biases_ = classifiers
-        self.index_ = SparseIndex(weights)
 
     def _partial_fit(self, corpus: Corpus) -> None:
         known, targets = len(self._fitted()), corpus.targets
         self._widen(targets.shape[1])
         features = self.vectors_.transform(corpus)
-        # A label without any document so far has no classifier to be changed: it is trained like a new one.
+        # A label without documents so far has no classifier to change: it is trained like a new one.
         has_one = (self.biases_ != NEVER) & (np.arange(len(self.biases_)) < known)
         changes, bias_changes = self._train(features, _only(targets, has_one), Checkpoints(None, {}), earlier=True)
         self._merge(changes, np.where(has_one, bias_changes, 0))
@@ -184,11 +179,9 @@ class Dismec(Model):
         return self
 
     def _widen(self, labels: int) -> None:
-        """Make room for more labels, which nothing is known of."""
-        columns = self.index_.columns
-        self.index_ = SparseIndex(make_csr(columns.data, columns.indices, columns.indptr, (columns.shape[0], labels)))
-        more = np.full(labels - len(self.biases_), NEVER, np.float32)
-        self.biases_ = np.concatenate([self.biases_, more])
+        """Make room for new labels, which have no classifiers yet."""
+        self.index_ = SparseIndex(with_columns(self.index_.columns, labels))
+        self.biases_ = np.concatenate([self.biases_, np.full(labels - len(self.biases_), NEVER, np.float32)])
 
     def _add(self, features: Csr, targets: Csr, new: NDArray[np.bool_]) -> None:
         """Train the labels that are new."""
@@ -196,12 +189,12 @@ class Dismec(Model):
         self._merge(weights, np.where(new, biases - self.biases_, 0))
 
     def _merge(self, changes: Csr, bias_changes: NDArray[np.float32]) -> None:
-        """Add to the classifiers, and drop the weights that are too small now."""
-        total = (self.index_.columns + changes).tocsr()
+        """Add to the classifiers, and drop weights that have become too small."""
+        total = self.index_.columns + changes
         total.data[np.abs(total.data) < self.config.smallest_weight] = 0
         total.eliminate_zeros()
-        matrix = make_csr(total.data.astype(np.float32), total.indices, total.indptr, total.shape)
-        self._set((matrix, (self.biases_ + bias_changes).astype(np.float32)))
+        self.index_ = SparseIndex(make_csr(total.data, total.indices, total.indptr, total.shape))
+        self.biases_ = (self.biases_ + bias_changes).astype(np.float32)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         ids, scores = self.index_.nearest(self.vectors_.transform(corpus), k, self.biases_)
@@ -209,25 +202,19 @@ class Dismec(Model):
 
     def _explain(self, text: str, label: int) -> Explanation:
         """A score is the sum over the text's words of weight x value, and the label's bias."""
-        if self.vectors_.tfidf is None:
-            raise XmtcError("this dismec model was trained on features, so no words explain its answers")
-        query = self.vectors_.transform(Corpus.of([text]))
+        query, words = words_of(self.name, self.vectors_, text)
         parts = self.index_.shared(query, np.array([label], np.int32)).toarray()[:, 0]
         bias = float(self.biases_[label])
-        order = np.argsort(-np.abs(parts), kind="stable")
-        terms = self.vectors_.tfidf.terms
-        words = tuple((terms[int(query.indices[at])], float(parts[at])) for at in order if parts[at] != 0)
         start = "no document had this label" if bias == NEVER else f"without any of its words the score is {bias:.3f}"
-        return Explanation(self._fitted().name(label), float(parts.sum()) + bias, words, (start,))
+        return Explanation(self._fitted().name(label), float(parts.sum()) + bias, strongest(words, parts), (start,))
 
     def _save(self, folder: FolderWriter) -> None:
-        folder.arrays("tfidf", self.vectors_.to_arrays())
+        self.vectors_.save(folder)
         folder.matrix("weights", self.index_.columns, half=self.config.weights == "float16")
         folder.arrays("biases", {"biases": self.biases_})
 
     def _load(self, folder: FolderReader) -> None:
-        with folder.building("tfidf"):
-            self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
+        self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)
         labels = len(self._fitted())
         self.index_ = SparseIndex(folder.matrix("weights", (self.vectors_.width, labels)))
         with folder.building("biases"):
@@ -241,8 +228,8 @@ Classifiers = tuple[Csr, NDArray[np.float32]]
 
 
 def _only(targets: Csr, wanted: NDArray[np.bool_]) -> Csr:
-    """The label matrix with nothing in the columns of other labels."""
-    keep = wanted[targets.indices]
-    rows = np.repeat(np.arange(targets.shape[0]), np.diff(targets.indptr))[keep]
-    ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=targets.shape[0]))])
-    return make_csr(targets.data[keep], targets.indices[keep], ends, targets.shape)
+    """The label matrix without entries in the columns of other labels."""
+    only = targets.copy()
+    only.data *= wanted[only.indices]
+    only.eliminate_zeros()
+    return only

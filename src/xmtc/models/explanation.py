@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import Csr
+from xmtc.errors import XmtcError
+from xmtc.text.document_features import DocumentVectors
 
 
 @dataclass(frozen=True)
 class Explanation:
     """Why a document got a label: the score as a sum over words, strongest first, and sentences of evidence.
 
-    If the model is calibrated, the words still add up to the score that it had before. A model that weighs each word at
-    its place, such as one with attention, gives `text` and, in the order of the text, `spans` of it: start and end in
-    characters, and the share of the weight. Then `words` are these shares too, the largest first, and both add up to 1.
+    If the model is calibrated, the words add up to the score before calibration. A model with attention gives `text`
+    and, in the order of the text, `spans` of it: start and end in characters, and the attention weight. Then `words`
+    are the weights of each word added up, the largest first; both add up to 1.
 
     >>> why = Explanation("fruit", 0.75, (("apple", 0.5), ("red", 0.25)), ("like document 7",))
     >>> print(why)
@@ -40,7 +48,7 @@ class Explanation:
     def of_spans(
         cls, label: str, score: float, text: str, spans: Iterable[tuple[int, int, float]], evidence: Iterable[str]
     ) -> Explanation:
-        """An explanation by shares of the weight that words have at their places; `words` are these added up.
+        """An explanation by attention weights of spans of the text.
 
         >>> Explanation.of_spans("fruit", 0.9, "Red red apple", [(0, 3, 0.25), (4, 7, 0.25), (8, 13, 0.5)], ()).words
         (('red', 0.5), ('apple', 0.5))
@@ -66,3 +74,21 @@ class Explanation:
             "spans": [{"start": start, "end": end, "weight": weight} for start, end, weight in self.spans],
             "evidence": list(self.evidence),
         }
+
+
+def words_of(model: str, vectors: DocumentVectors, text: str) -> tuple[Csr, list[str]]:
+    """(the tf-idf vector of a text, the words of its entries); an error if the model was trained on features."""
+    if vectors.tfidf is None:
+        raise XmtcError(f"this {model} model was trained on features, so no words explain its answers")
+    query, terms = vectors.transform(Corpus.of([text])), vectors.tfidf.terms
+    return query, [terms[at] for at in query.indices.tolist()]
+
+
+def strongest(words: Sequence[str], weights: NDArray[np.floating[Any]]) -> tuple[tuple[str, float], ...]:
+    """The words with their weights, the largest first, without those that weigh nothing.
+
+    >>> strongest(["a", "red", "apple"], np.array([0.0, 0.25, -0.5]))
+    (('apple', -0.5), ('red', 0.25))
+    """
+    order = np.argsort(-np.abs(weights), kind="stable").tolist()
+    return tuple((words[at], float(weights[at])) for at in order if weights[at] != 0)

@@ -1,6 +1,8 @@
-"""The ways in which documents become vectors for the search of neighbours; torch is loaded for an encoder only."""
+"""How documents become vectors for the search of neighbours; torch is loaded for an encoder only."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +12,7 @@ from xmtc.corpus.labels import Csr
 from xmtc.errors import ConfigError
 from xmtc.extras import LIBRARIES, require
 from xmtc.nn.settings import EncoderSettings
-from xmtc.search.neighbours import TextVectors, VectorKind
+from xmtc.search.neighbours import SearchSettings, TextVectors, VectorKind
 from xmtc.storage import FolderReader
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.embedding_table import WordSettings, words_of
@@ -19,21 +21,49 @@ from xmtc.text.tfidf import TfIdfSettings
 from xmtc.text.token_store import TokenStore
 from xmtc.text.word_tokenizer import WordTokenizer
 
-Words = tuple[WordTokenizer, TokenStore, NDArray[np.float32]]  # vocabulary, documents as word ids, a vector each word
+Floats = NDArray[np.float32]
+Words = tuple[WordTokenizer, TokenStore, Floats]  # vocabulary, documents as word ids, a vector for each word
+
+
+class VectorSettings(Protocol):
+    """What the configuration of a method with neighbours says about vectors."""
+
+    @property
+    def search(self) -> SearchSettings:
+        """Which vectors."""
+
+    @property
+    def tfidf(self) -> TfIdfSettings:
+        """For tfidf."""
+
+    @property
+    def words(self) -> WordSettings:
+        """For mean and tfidf_mean."""
+
+    @property
+    def encoder(self) -> EncoderSettings:
+        """For encoder."""
+
+    @property
+    def seed(self) -> int:
+        """For word vectors that are learned or random."""
 
 
 def fit_vectors(
-    kind: VectorKind, corpus: Corpus, tfidf: TfIdfSettings, words: WordSettings, encoder: EncoderSettings, seed: int,
-    known: Words | None = None, encoded: tuple[TextVectors | None, NDArray[np.float32] | None] = (None, None),
-) -> tuple[TextVectors, Csr | NDArray[np.float32]]:  # fmt: skip
-    """(what makes vectors of documents, those of the training documents).
+    config: VectorSettings,
+    corpus: Corpus,
+    known: Words | None = None,
+    encoded: tuple[TextVectors | None, Floats | None] = (None, None),
+) -> tuple[TextVectors, Csr | Floats]:
+    """(what turns documents into vectors, the vectors of the training documents).
 
-    `known` saves making the words again, and `encoded` the same pair, of an encoder that has read the documents before.
+    `known` are the words if they were made before, `encoded` this function's result if the encoder has read the corpus.
 
     None of this looks at labels: else a training document would find neighbours that a new one does not find.
     """
+    kind = config.search.vectors
     if kind == "tfidf":
-        sparse = DocumentVectors(tfidf)
+        sparse = DocumentVectors(config.tfidf)
         return sparse, sparse.fit_transform(corpus)
     if corpus.texts is None:
         raise ConfigError(f"search.vectors={kind} needs texts, which {corpus.name} does not have; take tfidf")
@@ -44,11 +74,11 @@ def fit_vectors(
         reader, read = encoded
         if reader is not None and read is not None:
             return reader, read
-        vectors = EncoderVectors.pretrained(encoder)
+        vectors = EncoderVectors.pretrained(config.encoder)
         return vectors, vectors.transform(corpus)
-    tokenizer, tokens, table = known or words_of(words, corpus.texts, seed)
+    tokenizer, tokens, table = known or words_of(config.words, corpus.texts, config.seed)
     idf = token_idf(tokens, len(tokenizer)) if kind == "tfidf_mean" else None
-    means = MeanVectors(tokenizer, table, idf, words.max_tokens)
+    means = MeanVectors(tokenizer, table, idf, config.words.max_tokens)
     return means, means.of_tokens(tokens)
 
 
@@ -59,15 +89,14 @@ def check_vectors(kind: VectorKind) -> None:
         require(f"search.vectors={kind}", "neural", *libraries, "faiss")
 
 
-def load_vectors(
-    folder: FolderReader, kind: VectorKind, tfidf: TfIdfSettings, words: WordSettings, encoder: EncoderSettings
-) -> TextVectors:
-    """What makes vectors, from a model folder."""
+def load_vectors(folder: FolderReader, config: VectorSettings) -> TextVectors:
+    """What turns documents into vectors, from a model folder."""
+    kind = config.search.vectors
     if kind == "tfidf":
-        return DocumentVectors.load(folder, tfidf)
+        return DocumentVectors.load(folder, config.tfidf)
     check_vectors(kind)
     if kind == "encoder":
         from xmtc.nn.encoders.embeddings import EncoderVectors
 
-        return EncoderVectors.load(folder, encoder)
-    return MeanVectors.load(folder, kind == "tfidf_mean", words.max_tokens)
+        return EncoderVectors.load(folder, config.encoder)
+    return MeanVectors.load(folder, kind == "tfidf_mean", config.words.max_tokens)

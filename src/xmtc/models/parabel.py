@@ -11,10 +11,10 @@ averaged.
 Where it differs: leaves are larger than the paper's (100 labels), which is more accurate, and the tolerance is 0.2
 instead of 0.1, which is faster and as good; recipes/parabel/paper.yaml has the paper's settings. The trees split
 exactly ceil(log2(labels / 400)) times, so that all paths are of one length. The bias is regularised towards "no" (see
-`kernels/svm.py`). A label without any document takes no part in the clustering and gets the answer "no".
+`xmtc.kernels.coordinate_descent`). A label without documents takes no part in the clustering and gets the answer "no".
 
-Beyond the paper: `loss="logistic"` gives a probabilistic label tree, `tree="given"` takes the hierarchy that the labels
-come with, and `negatives="matcher"` also trains a node on the documents that the search leads there wrongly.
+Beyond the paper: `loss="logistic"` gives a probabilistic label tree, `tree="given"` takes the hierarchy of the labels,
+and `negatives="matcher"` also trains a node on the documents that the search leads there wrongly.
 
 Cost: training grows with documents x labels per document x depth x children, prediction with beam x depth x words;
 memory with the weights that are not pruned.
@@ -26,17 +26,18 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr
-from xmtc.errors import ConfigError, XmtcError
+from xmtc.errors import ConfigError
 from xmtc.labelspace.label_features import Representation, label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree, given_tree
 from xmtc.memory import give_back_memory
 from xmtc.models.base import Capabilities, Model, ModelConfig
-from xmtc.models.explanation import Explanation
+from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
 from xmtc.search.linear_training import child_documents, reached_by, train_level, work_of
@@ -46,7 +47,7 @@ from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
-LIST_LENGTH = 100  # of each tree's list before the trees are averaged
+LIST_LENGTH = 100  # labels that each tree lists before the trees are averaged
 BATCH = 2048
 
 
@@ -121,7 +122,7 @@ class Parabel(Model):
             give_back_memory()
 
     def _label_trees(self, features: Csr, corpus: Corpus) -> Iterator[LabelTree]:
-        """The trees to train, each made when it is asked for. Labels without documents are spread over the leaves."""
+        """The trees to train, built one by one. Labels without documents are spread over the leaves."""
         config = self.config
         if config.tree == "given":
             if config.trees != 1:
@@ -132,18 +133,17 @@ class Parabel(Model):
         # k-means compares each label with many centres, and is as good without the small entries.
         smallest = 0.0 if config.balanced else 0.1
         vectors = label_vectors(features, corpus.targets, corpus.labels, config.label_vectors, smallest)
+        vectors = take_rows(vectors, seen)
         give_back_memory()
+        shape = config.model_dump(include={"balanced", "arity", "max_leaf", "levels"})
         for at in range(config.trees):
-            tree = build_tree(
-                take_rows(vectors, seen), balanced=config.balanced, arity=config.arity, max_leaf=config.max_leaf,
-                levels=config.levels, seed=derived_seed(config.seed, at),
-            )  # fmt: skip
+            tree = build_tree(vectors, **shape, seed=derived_seed(config.seed, at))
             yield tree.spread_over(seen, len(corpus.labels))
 
     def _train(self, tree: LabelTree, features: Csr, targets: Csr, name: str) -> NodeWeights:
         """The classifiers of all nodes, level by level."""
         parts: list[NodeWeights] = []
-        reached: Csr | None = None  # nodes x documents that the classifiers above lead to them
+        reached: Csr | None = None  # nodes x documents that the search leads there
         lists = child_documents(tree, targets)
         with progress(name, sum(work_of(level, docs) for level, docs in zip(tree.levels, lists, strict=True))) as bar:
             for depth, level in enumerate(tree.levels):
@@ -155,15 +155,14 @@ class Parabel(Model):
     def _reached(self, tree: LabelTree, parts: list[NodeWeights], features: Csr) -> Csr:
         """Nodes of the next level x training documents: where the search for a document comes by."""
         top = LinearTree(LabelTree(tree.levels[: len(parts)]), NodeWeights.of_levels(parts), self.vectors_.width)
-        config, blocks = self.config, []
-        for start in range(0, features.shape[0], BATCH):
-            rows = take_rows(features, slice(start, start + BATCH))
-            blocks.append(
-                top.search(
-                    rows, config.loss, config.beam_width, min(config.beam_width, top.tree.labels), config.discount
-                )[0]
-            )
-        return reached_by(np.concatenate(blocks), top.tree.labels)
+        nodes = top.tree.labels
+        starts = range(0, features.shape[0], BATCH)
+        batches = (take_rows(features, slice(start, start + BATCH)) for start in starts)
+        found = [self._search(top, batch, min(self.config.beam_width, nodes))[0] for batch in batches]
+        return reached_by(np.concatenate(found), nodes)
+
+    def _search(self, tree: LinearTree, vectors: Csr, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        return tree.search(vectors, self.config.loss, self.config.beam_width, k, self.config.discount)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         parts = [
@@ -175,21 +174,17 @@ class Parabel(Model):
 
     def _lists(self, vectors: Csr, k: int) -> list[Predictions]:
         """Each tree's best labels, with their probabilities."""
-        labels, config, lists = self._fitted(), self.config, []
-        for tree in self.trees_:
-            length = min(max(k, LIST_LENGTH), len(labels))
-            ids, scores = tree.search(vectors, config.loss, config.beam_width, length, config.discount)
-            lists.append(Predictions(ids, np.exp(scores), labels, self.score_kind))
-        return lists
+        labels = self._fitted()
+        length = min(max(k, LIST_LENGTH), len(labels))
+        found = (self._search(tree, vectors, length) for tree in self.trees_)
+        return [Predictions(ids, np.exp(scores), labels, self.score_kind) for ids, scores in found]
 
     def _explain(self, text: str, label: int) -> Explanation:
         """Words weigh weight x value in the scores of all decisions down to the label, added up.
 
         The mean over the trees whose search reached the label, or over all of them if none did.
         """
-        if self.vectors_.tfidf is None:
-            raise XmtcError(f"this {self.name} model was trained on features, so no words explain its answers")
-        query = self.vectors_.transform(Corpus.of([text]))
+        query, words = words_of(self.name, self.vectors_, text)
         lists = self._lists(query, 1)
         probabilities = [float(found.scores[0][found.ids[0] == label].sum()) for found in lists]
         reached = [bool((found.ids[0] == label).any()) for found in lists]
@@ -200,24 +195,18 @@ class Parabel(Model):
             if reached[at] or not any(reached):
                 each = [tree.contributions(step, query.indices, query.data) for step in path]
                 total += np.sum(each, axis=0) / max(1, sum(reached) or len(lists))
-            said = (
-                f"with probability {probabilities[at]:.3f}"
-                if reached[at]
-                else "not reached, better paths filled the beam"
-            )
-            evidence.append(f"tree {at + 1}, {len(path)} decisions: {said}")
-        order = np.argsort(-np.abs(total), kind="stable")
-        terms = self.vectors_.tfidf.terms
-        words = tuple((terms[int(query.indices[i])], float(total[i])) for i in order if total[i] != 0)
-        return Explanation(self._fitted().name(label), float(np.mean(probabilities)), words, tuple(evidence))
+            found = f"with probability {probabilities[at]:.3f}"
+            outcome = found if reached[at] else "not reached, better paths filled the beam"
+            evidence.append(f"tree {at + 1}, {len(path)} decisions: {outcome}")
+        score = float(np.mean(probabilities))
+        return Explanation(self._fitted().name(label), score, strongest(words, total), tuple(evidence))
 
     def _save(self, folder: FolderWriter) -> None:
-        folder.arrays("tfidf", self.vectors_.to_arrays())
+        self.vectors_.save(folder)
         for at, tree in enumerate(self.trees_):
             folder.arrays(f"tree{at}", tree.to_arrays(half=self.config.weights == "float16"))
 
     def _load(self, folder: FolderReader) -> None:
-        with folder.building("tfidf"):
-            self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
+        self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)
         labels, width = len(self._fitted()), self.vectors_.width
         self.trees_ = [read_tree(folder, f"tree{at}", labels, width) for at in range(self.config.trees)]

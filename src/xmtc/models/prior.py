@@ -1,7 +1,7 @@
 """`prior`: every document gets the most frequent labels.
 
 What it does: counts labels. What it is for: the line in every table that a method must beat to have learned anything.
-Cost: training is one pass over the labels, prediction is free, the model is one number a label.
+Cost: training is one pass over the labels, prediction is free, the model is one number per label.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Prior(Model):
     Config = ModelConfig
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        """The label counts, which every model keeps in `labels_`, are all there is to learn."""
+        """Nothing: every model keeps the label counts in `labels_`."""
 
     def _partial_fit(self, corpus: Corpus) -> None:
         """As `_fit`."""
@@ -43,10 +43,8 @@ class Prior(Model):
         assert labels.counts is not None
         best = np.lexsort((np.arange(len(labels)), -labels.counts))[:k]
         scores = (labels.counts[best] / self.train_documents_).astype(np.float32)
-        shape = (len(corpus), len(best))
-        return Predictions(
-            np.broadcast_to(best.astype(np.int32), shape), np.broadcast_to(scores, shape), labels, self.score_kind
-        )
+        shape = (len(corpus), 1)
+        return Predictions(np.tile(best.astype(np.int32), shape), np.tile(scores, shape), labels, self.score_kind)
 
     def _save(self, folder: FolderWriter) -> None:
         """Nothing beside the labels."""

@@ -1,4 +1,4 @@
-"""The names of all methods; a method's file is imported only when it is asked for."""
+"""The names of all methods; a method's module is imported when it is first used."""
 
 from __future__ import annotations
 

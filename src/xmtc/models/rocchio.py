@@ -6,9 +6,9 @@ What it does: adds up the tf-idf vectors of each label's training documents, sca
 of the label's name (and of its other names) `names` times, and scales again; a label's score is the cosine between its
 vector and the document's.
 
-Where it differs: Rocchio subtracts documents without the label, which with thousands of labels changes nothing; and he
-has no names. They make the model know labels that no training document has, and find what is called by its name: alone
-(`documents=0`) that is a poor tagger, but no other method does it, so it is a good member of a blend.
+Where it differs: Rocchio subtracts documents without the label, which changes nothing with thousands of labels; and he
+has no names. With names the model knows labels that no training document has, and finds what the text calls by its
+name. Names alone (`documents=0`) are a poor tagger, but no other method uses them: a good member of a blend.
 
 Cost: training is one sparse product; a prediction adds up the index lists of its words; the model is a labels x terms
 matrix without the entries below `smallest` times a label's largest.
@@ -25,13 +25,13 @@ from scipy.sparse import csr_array
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, label_matrix, take_rows
-from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import unit_rows
 from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.labelspace.label_features import label_vectors
 from xmtc.models.base import Capabilities, Model, ModelConfig
-from xmtc.models.explanation import Explanation
+from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.search.sparse_index import SparseIndex
 from xmtc.storage import FolderReader, FolderWriter
@@ -77,7 +77,7 @@ class Rocchio(Model):
     index_: SparseIndex  # features x labels
 
     def memory_needed(self, corpus: Corpus) -> int:
-        """Bytes: the documents' matrix, and the labels' twice, each label with the terms of all its documents."""
+        """Bytes: the documents' matrix, and twice the labels', where a label has the terms of all its documents."""
         vectors = DocumentVectors(self.config.tfidf)
         shared = vectors.terms_of(corpus) * corpus.targets.nnz // max(1, len(corpus)) if self.config.documents else 0
         return vectors.memory_needed(corpus) + 2 * 8 * shared
@@ -105,38 +105,31 @@ class Rocchio(Model):
 
     def _explain(self, text: str, label: int) -> Explanation:
         """A cosine is the sum over shared words of the document's and the label's weight."""
-        if self.vectors_.tfidf is None:
-            raise XmtcError("this rocchio model was trained on features, so no words explain its answers")
-        query = self.vectors_.transform(Corpus.of([text]))
+        query, words = words_of(self.name, self.vectors_, text)
         parts = self.index_.shared(query, np.array([label], np.int32)).toarray()[:, 0]
-        terms = self.vectors_.tfidf.terms
-        order = [at for at in np.argsort(-parts, kind="stable").tolist() if parts[at] > 0]
-        words = tuple((terms[int(query.indices[at])], float(parts[at])) for at in order)
         known = f"the label is known by {self.index_.columns[:, [label]].nnz:,} words"
-        return Explanation(self._fitted().name(label), float(parts.sum()), words, (known,))
+        return Explanation(self._fitted().name(label), float(parts.sum()), strongest(words, parts), (known,))
 
     def _save(self, folder: FolderWriter) -> None:
-        folder.arrays("tfidf", self.vectors_.to_arrays())
+        self.vectors_.save(folder)
         folder.matrix("index", self.index_.columns)
 
     def _load(self, folder: FolderReader) -> None:
-        with folder.building("tfidf"):
-            self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
+        self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)
         self.index_ = SparseIndex(folder.matrix("index", (self.vectors_.width, len(self._fitted()))))
 
 
-def label_texts(labels: LabelSet) -> Strings:
-    """What each label is called: its name and its other names.
-
-    >>> list(label_texts(LabelSet.of(["a", "b"], names=["Ale", ""], alternatives=[["Beer"], []])))
-    ['Ale Beer', 'b']
-    """
-    return Strings.of(" ".join([labels.name(at), *labels.alternatives(at)]) for at in range(len(labels)))
-
-
 def with_names(corpus: Corpus) -> Corpus:
-    """The texts of a corpus and behind them those of its labels, without labels of their own."""
+    """The texts of a corpus and behind them the names of each of its labels, all without labels.
+
+    >>> from xmtc.corpus.labels import LabelSet
+    >>> labels = LabelSet.of(["a", "b"], names=["Ale", ""], alternatives=[["Beer"], []])
+    >>> list(with_names(Corpus.of(["A text."], [["a"]], labels)).texts)
+    ['A text.', 'Ale Beer', 'b']
+    """
     assert corpus.texts is not None
-    texts = Strings.joined([corpus.texts, label_texts(corpus.labels)])
-    nothing = label_matrix([], np.zeros(len(texts) + 1, np.int64), len(corpus.labels))
+    labels = corpus.labels
+    names = (" ".join([labels.name(at), *labels.alternatives(at)]) for at in range(len(labels)))
+    texts = Strings.joined([corpus.texts, Strings.of(names)])
+    nothing = label_matrix([], np.zeros(len(texts) + 1, np.int64), len(labels))
     return replace(corpus, targets=nothing, texts=texts, features=None, ids=None, fields={})

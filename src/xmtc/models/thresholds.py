@@ -1,10 +1,9 @@
-"""Thresholds of labels, chosen on validation documents for a high F1: a document gets the labels that reach theirs.
+"""A threshold for each label, chosen on validation documents for a high F1: a document gets the labels that reach it.
 
-What is best for the few documents that carry a label ("SCut", Yang 2001) is mostly luck: on three corpora it is 4 to 10
-points of micro-F1 worse for new documents than one threshold for all labels (`benchmarks/ablations/scores.py
---validate`). So a label's own documents are valid together with `smoothing` further ones, on which it does as labels
-do on average: the threshold of a rare label lies near the common one, that of a frequent label where its documents want
-it.
+The best threshold for the few documents that carry a label ("SCut", Yang 2001) is mostly luck: on three corpora it is 4
+to 10 points of micro-F1 worse for new documents than one threshold for all labels (`benchmarks/ablations/scores.py
+--validate`). So a label's own documents count together with `smoothing` pseudo-documents, on which it does as labels do
+on average: rare labels get a threshold near the common one, frequent labels their own.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Scores = NDArray[np.float32]
 
 
 class Thresholds(NamedTuple):
-    """One threshold for each label, and the one with the best micro-F1 if there were only one."""
+    """One threshold for each label, and the common one that gives the best micro-F1 for all labels."""
 
     each: Scores
     common: np.float32
@@ -34,9 +33,9 @@ class Thresholds(NamedTuple):
     def fit(cls, pairs: Pairs, smoothing: float = SMOOTHING) -> Thresholds:
         """Choose for each label the threshold with the best smoothed F1.
 
-        That is 2 (hits + s H) / (taken + carriers + s (T + 1)), where H and T are the hits and the taken of all labels
-        at this threshold, for one assignment of a label. A threshold lies midway between two scores of the label, or is
-        the common one; of equally good ones the nearest to the common one is chosen.
+        That is 2 (hits + s H) / (taken + carriers + s (T + 1)), where H and T are the hits and the taken pairs of all
+        labels at this threshold, divided by the assignments. A threshold lies midway between two scores of the label,
+        or is the common one; of equally good ones the nearest to the common one is chosen.
 
         >>> score, relevant = np.array([0.8, 0.6, 0.4, 0.2], np.float32), np.array([True, True, False, True])
         >>> pairs = Pairs(np.array([0, 0, 0, 1], np.int32), score, relevant, np.array([2, 1, 0]), 3)
@@ -60,17 +59,17 @@ class Thresholds(NamedTuple):
         return cls(threshold[best][np.append(True, np.diff(label[best]) > 0)], common)
 
     def extended(self, labels: int) -> Thresholds:
-        """The same for a larger label set; new labels, which stand behind the others, get the common threshold."""
+        """The thresholds of a larger label set; new labels come last and get the common threshold."""
         new = np.full(labels - len(self.each), self.common, np.float32)
         return Thresholds(np.concatenate([self.each, new]), self.common)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays of which `from_arrays` makes it again."""
+        """The thresholds as arrays, for storage."""
         return {"each": self.each, "common": np.array([self.common])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], labels: int) -> Thresholds:
-        """The thresholds in stored arrays; KeyError or ValueError if they are none for so many labels."""
+        """The inverse of `to_arrays`; KeyError or ValueError if they are not for this number of labels."""
         each, common = arrays["each"], arrays["common"]
         if each.shape != (labels,) or common.shape != (1,):
             raise ValueError(f"there are {each.shape} thresholds for {labels} labels")
@@ -83,9 +82,9 @@ class Thresholds(NamedTuple):
 def _candidates(
     pairs: Pairs, common: np.float32
 ) -> tuple[NDArray[np.int32], Scores, NDArray[np.int64], NDArray[np.int64]]:
-    """(label, threshold, right pairs that reach it, pairs that reach it) of all thresholds to choose from.
+    """(label, threshold, relevant pairs that reach it, pairs that reach it) of all thresholds to choose from.
 
-    For each label one for each of its scores, and the common one.
+    Each label has one threshold for each of its scores, and the common one.
     """
     labels = len(pairs.carriers)
     order = np.lexsort((-pairs.score, pairs.label))
@@ -95,18 +94,17 @@ def _candidates(
     cut, threshold = _cuts(label, pairs.score[order])
     own = label[cut]
     reach = pairs.score >= common
+    common_hits = np.bincount(pairs.label[reach & pairs.relevant], minlength=labels)
     return (
-        np.concatenate([own, np.arange(labels, dtype=np.int32)]),
-        np.concatenate([threshold, np.full(labels, common, np.float32)]),
-        np.append(
-            before[cut + 1] - before[first[own]], np.bincount(pairs.label[reach & pairs.relevant], minlength=labels)
-        ),
+        np.append(own, np.arange(labels, dtype=np.int32)),
+        np.append(threshold, np.full(labels, common, np.float32)),
+        np.append(before[cut + 1] - before[first[own]], common_hits),
         np.append(cut + 1 - first[own], np.bincount(pairs.label[reach], minlength=labels)),
     )
 
 
 def _cuts(group: NDArray[np.integer[Any]], score: Scores) -> tuple[NDArray[np.int64], Scores]:
-    """Of scores that fall within each group: where they can be cut, and the threshold there; equal ones are not parted.
+    """Where scores, falling within each group, can be cut, and the threshold there; equal scores stay together.
 
     >>> _cuts(np.array([0, 0, 0, 1]), np.array([4, 2, 2, 7], np.float32))
     (array([0, 2, 3]), array([3., 2., 7.], dtype=float32))
@@ -114,7 +112,7 @@ def _cuts(group: NDArray[np.integer[Any]], score: Scores) -> tuple[NDArray[np.in
     following = np.append(score[1:], score[-1:])
     ends = np.append(group[1:] != group[:-1], True)
     middle = ((score.astype(np.float64) + following) / 2).astype(np.float32)
-    # Between neighbouring floats there is nothing, and behind the last score nothing is known.
+    # There is no float between two neighbouring ones, and no score after the last.
     threshold = np.where(ends | (middle <= following), score, middle)
     cut = np.flatnonzero(ends | (score > following))
     return cut, threshold[cut]

@@ -65,12 +65,12 @@ class Beam:
 
 
 def children_scores(
-    network: nn.Module, level: Csr, first: bool, tokens: TokenStore, documents: Ints, rows: Ints, nodes: Ints
+    network: nn.Module, level: Csr, tokens: TokenStore, documents: Ints, rows: Ints, nodes: Ints
 ) -> NDArray[np.float32]:
     """Log-probabilities of the children of nodes[i] for documents[rows[i]], one after the other; sorted by row."""
     with torch.inference_mode():
         ids, lengths = padded(tokens, documents)
-        if first:  # all nodes are children of the root
+        if level.shape[0] == 1:  # all nodes are children of the root
             logits = network(ids, lengths).numpy()[:, level.indices].ravel()
         else:
             sizes, children = children_of(level, nodes)
@@ -84,7 +84,7 @@ def children_scores(
 
 
 def expand_beam(
-    network: nn.Module, level: Csr, first: bool, tokens: TokenStore, above: Beam, width: int, cores: Cores,
+    network: nn.Module, level: Csr, tokens: TokenStore, above: Beam, width: int, cores: Cores,
     name: str = "tagging",
 ) -> Beam:  # fmt: skip
     """The `width` best children of the nodes that each document has reached."""
@@ -92,10 +92,10 @@ def expand_beam(
 
     def work(documents: Ints) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         rows, nodes, so_far = pairs(above.nodes[documents], above.scores[documents])
-        values = children_scores(network, level, first, tokens, documents, rows, nodes)
+        values = children_scores(network, level, tokens, documents, rows, nodes)
         return descend(level, values, rows, nodes, so_far, len(documents), width)
 
-    scored = level.shape[1] if first else 1
+    scored = level.shape[1] if level.shape[0] == 1 else 1
     batches = by_length(tokens.lengths, max(1, min(PREDICT_BATCH, MAX_SCORES // scored)))
     with progress(name, len(batches)) as bar:
         for documents, (ids, scores) in zip(batches, cores.map(work, batches), strict=True):
@@ -111,10 +111,10 @@ class LevelLearner(Learner[nn.Module]):
     """
 
     def __init__(
-        self, network: nn.Module, level: Csr, first: bool, train: Documents, beam: Beam, valid: Documents,
+        self, network: nn.Module, level: Csr, train: Documents, beam: Beam, valid: Documents,
         valid_beam: Beam,
     ) -> None:  # fmt: skip
-        self.network, self.level, self.first = network, level, first
+        self.network, self.level, self.first = network, level, level.shape[0] == 1
         self.train, self.beam = train, beam
         self.valid, self.valid_beam = valid, valid_beam
         self.lengths, self.valid_targets = train.tokens.lengths, valid.targets
@@ -159,4 +159,4 @@ class LevelLearner(Learner[nn.Module]):
     def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
         """The k best labels of each validation document."""
         beam = self.valid_beam
-        return expand_beam(self.network, self.level, self.first, self.valid.tokens, beam, k, cores, "evaluating").nodes
+        return expand_beam(self.network, self.level, self.valid.tokens, beam, k, cores, "evaluating").nodes

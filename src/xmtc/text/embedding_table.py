@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +64,7 @@ class WordSettings(BaseModel):
 
     `vectors` is a file of word vectors (see `xmtc.text.word_vectors`), "learn" (learned on the training documents) or
     "random". Words that a file does not have get vectors learned on the documents and mapped into the file's space, or
-    random ones (`missing`), as in the paper. For `pretraining_epochs` all vectors first learn the labels with a bag of
-    words, which takes seconds and saves a network hours where words are many and their documents few.
+    random ones (`missing`), as in the paper.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
@@ -76,6 +75,5 @@ class WordSettings(BaseModel):
     vectors: str = LEARN
     missing: Literal["learn", "random"] = "learn"
     dimensions: PositiveInt = 100
-    pretraining_epochs: Annotated[int, Field(ge=0)] = 0
     frozen: bool = False
     dropout: float = Field(0.2, ge=0, lt=1)

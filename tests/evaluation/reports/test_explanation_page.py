@@ -59,9 +59,12 @@ def weights_of(why: Explanation) -> list[tuple[str, float]]:
 def test_pieces_make_up_the_text() -> None:
     why = Explanation("fruit", 1.0, (("apple", 1.0), ("sky", -0.5)), text="  Apple-SKY, apples\n")
     assert shaded(why) == [
-        Piece("  ", 0.0, 0.0), Piece("Apple", 1.0, 1.0), Piece("-", 0.0, 0.0), Piece("SKY", -0.5, -0.5),
+        Piece("  ", 0.0, 0.0),
+        Piece("Apple", 1.0, 1.0),
+        Piece("-", 0.0, 0.0),
+        Piece("SKY", -0.5, -0.5),
         Piece(", apples\n", 0.0, 0.0),
-    ]  # fmt: skip
+    ]
     assert shaded(Explanation("fruit", 1.0, ())) == []
 
 

@@ -161,7 +161,7 @@ def test_pruned_top_k_is_the_full_ranking_also_with_ties(
 
 @pytest.mark.parametrize("at_once", [10**6, 7, 1])
 def test_top_k_in_chunks(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(module, "MOST_SCORES", at_once)
+    monkeypatch.setattr(module, "MAX_SCORES", at_once)
     layer, hidden = some_layer().float(), some_hidden(5).float()
     ids, scores = layer.top_k(hidden, 4)
     expected_ids, expected_scores = full_ranking(layer, hidden, 4)

@@ -84,9 +84,9 @@ def test_loss_is_that_of_the_clusters_and_idle_tails_have_no_gradient(learner: A
 def test_best_labels_in_batches_are_those_of_single_documents(
     learner: AplcLearner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xmtc.nn.encoders.encoder.TOKENS_TOGETHER", 30)
-    monkeypatch.setattr("xmtc.models.aplc_xlnet.network.READ_TOGETHER", 11)
-    monkeypatch.setattr("xmtc.models.aplc_xlnet.network.SCORED_TOGETHER", 4)
+    monkeypatch.setattr("xmtc.nn.encoders.encoder.MAX_BATCH_TOKENS", 30)
+    monkeypatch.setattr("xmtc.models.aplc_xlnet.network.READ_BATCH", 11)
+    monkeypatch.setattr("xmtc.models.aplc_xlnet.network.SCORE_BATCH", 4)
     with torch_threads() as cores:
         ids, scores = best_labels(learner.network, learner.train.texts, 4, cores)
     for document in (0, 7, 35):

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from xmtc.models.attentionxml import attention as module
-from xmtc.models.attentionxml.attention import LabelAttention
+from xmtc.models.attentionxml import network as module
+from xmtc.models.attentionxml.network import LabelAttention
 
 DOCUMENTS, TOKENS, WIDTH, LABELS = 3, 5, 4, 7
 LENGTHS = torch.tensor([5, 1, 3])
@@ -17,14 +17,12 @@ CANDIDATES = torch.tensor([[6, 0, 3, 1, 5], [2, 2, 4, 2, 0], [1, 2, 3, 4, 5]])
 
 
 def some_attention(
-    layers: Sequence[int] = (3, 2), sparse: bool = False, own: bool = False, logsumexp_score: bool = True
+    layers: Sequence[int] = (3, 2), sparse: bool = False, logsumexp_score: bool = True
 ) -> LabelAttention:
     torch.manual_seed(0)
-    attention = LabelAttention(LABELS, WIDTH, layers, sparse, own, logsumexp_score).double()
+    attention = LabelAttention(LABELS, WIDTH, layers, sparse, logsumexp_score).double()
     if attention.logsumexp_score is not None:
         nn.init.constant_(attention.logsumexp_score, 0.7)
-    if isinstance(attention.own, nn.Embedding):
-        nn.init.normal_(attention.own.weight)
     for layer in layers_of(attention):
         nn.init.normal_(layer.bias)
     return attention
@@ -36,7 +34,6 @@ def layers_of(attention: LabelAttention) -> list[nn.Linear]:
 
 
 def rows_of(attention: LabelAttention) -> Tensor:
-    assert isinstance(attention.rows, nn.Embedding)
     return attention.rows.weight
 
 
@@ -44,20 +41,19 @@ def some_hidden() -> Tensor:
     return torch.randn(DOCUMENTS, TOKENS, WIDTH, dtype=torch.float64, requires_grad=True)
 
 
-def naive_looks(attention: LabelAttention, words: Tensor, label: int) -> Tensor:
+def naive_attention_weights(attention: LabelAttention, words: Tensor, label: int) -> Tensor:
     powers = torch.stack([(word @ rows_of(attention)[label]).exp() for word in words])
     return powers / powers.sum()
 
 
 def naive_score(attention: LabelAttention, words: Tensor, label: int) -> Tensor:
     """As in the paper: the mean of the hidden states first, then all layers."""
-    attention_weights = naive_looks(attention, words, label)
+    attention_weights = naive_attention_weights(attention, words, label)
     value = torch.stack([look * word for look, word in zip(attention_weights, words, strict=True)]).sum(0)
     *inner, last = layers_of(attention)
     for layer in inner:
         value = (layer.weight @ value + layer.bias).clamp(min=0)
-    own = attention.own.weight[label] if isinstance(attention.own, nn.Embedding) else 0
-    score = ((last.weight + own) @ value + last.bias)[0]
+    score = (last.weight @ value + last.bias)[0]
     if attention.logsumexp_score is not None:
         score = score + attention.logsumexp_score * (words @ rows_of(attention)[label]).exp().mean().log()
     return score
@@ -81,14 +77,17 @@ def gradients(scores: Tensor, attention: LabelAttention, hidden: Tensor) -> list
 @pytest.mark.parametrize("layers", [(3,), (3, 2)], ids=str)
 @pytest.mark.parametrize("candidates", [None, CANDIDATES], ids=["all labels", "candidates"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("own", [False, True], ids=["shared outputs", "own outputs"])
 @pytest.mark.parametrize("logsumexp_score", [False, True], ids=["the paper's", "logsumexp_score"])
 def test_attention_word_by_word(
-    monkeypatch: pytest.MonkeyPatch, at_once: int, layers: Sequence[int], candidates: Tensor | None, sparse: bool,
-    own: bool, logsumexp_score: bool,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(module, "MOST_SCORES", at_once)
-    attention, hidden = some_attention(layers, sparse, own, logsumexp_score), some_hidden()
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: int,
+    layers: Sequence[int],
+    candidates: Tensor | None,
+    sparse: bool,
+    logsumexp_score: bool,
+) -> None:
+    monkeypatch.setattr(module, "MAX_SCORES", at_once)
+    attention, hidden = some_attention(layers, sparse, logsumexp_score), some_hidden()
     found, expected = attention(hidden, LENGTHS, candidates), naive(attention, hidden, candidates)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(gradients(found, attention, hidden), gradients(expected, attention, hidden))
@@ -107,14 +106,14 @@ def test_labels_come_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         return whole(self, *chunk)  # type: ignore[arg-type]
 
     monkeypatch.setattr(LabelAttention, "_scores", spy)
-    monkeypatch.setattr(module, "MOST_SCORES", 3 * DOCUMENTS * TOKENS)
+    monkeypatch.setattr(module, "MAX_SCORES", 3 * DOCUMENTS * TOKENS)
     some_attention()(some_hidden(), LENGTHS)
     assert seen == [(0, 3), (3, 6), (6, 7)]
 
 
 @pytest.mark.parametrize("at_once", [10**6, 1])
 def test_only_candidates_get_gradients(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(module, "MOST_SCORES", at_once)
+    monkeypatch.setattr(module, "MAX_SCORES", at_once)
     attention = some_attention(sparse=True)
     attention(some_hidden(), LENGTHS, torch.tensor([[5, 1], [1, 1], [3, 5]])).sum().backward()
     gradient = rows_of(attention).grad
@@ -152,5 +151,7 @@ def test_where_a_label_looks(document: int) -> None:
     attention, hidden = some_attention(), some_hidden()
     length = LENGTHS[document : document + 1]
     attention_weights = attention.attention_weights(hidden[document : document + 1], length, 4)
-    torch.testing.assert_close(attention_weights, naive_looks(attention, hidden[document, : int(length)], 4))
+    torch.testing.assert_close(
+        attention_weights, naive_attention_weights(attention, hidden[document, : int(length)], 4)
+    )
     torch.testing.assert_close(attention_weights.sum().item(), 1.0)

@@ -17,12 +17,13 @@ from xmtc.errors import BadModelFolder, ConfigError, OutOfMemory
 from xmtc.models import base
 from xmtc.models.attentionxml.model import AttentionXml
 from xmtc.models.registry import load
+from xmtc.nn.serialization import weights_of as arrays_of
 from xmtc.predictions import Predictions
 
 SMALL: dict[str, Any] = QUICK["attentionxml"]
 TREE: dict[str, Any] = {"tree": "tree", "levels": 1, "arity": 2, "max_leaf": 2, "beam_width": 2}
 DEEP: dict[str, Any] = {"tree": "tree", "levels": 2, "arity": 2, "max_leaf": 1, "beam_width": 3}
-LABEL_TABLES = ("head.rows.weight", "head.own.weight")
+LABEL_TABLE = "head.rows.weight"
 CHILD = Path(__file__).parent / "children" / "train_until_killed.py"
 
 
@@ -48,7 +49,7 @@ def weights_of(model: AttentionXml) -> dict[str, np.ndarray[Any, Any]]:
         f"{at}.{depth}.{name}": array
         for at, member in enumerate(model.members_)
         for depth, network in enumerate(member.networks)
-        for name, array in network.to_arrays().items()
+        for name, array in arrays_of(network).items()
     }
 
 
@@ -61,11 +62,20 @@ def assert_same_weights(one: AttentionXml, two: AttentionXml) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [TREE, DEEP, {"pooling": "max"}, {"layers": (16, 8)}, {"words": {"vectors": "learn"}}, {"words": {"frozen": True}},
-     {"training": {"swa_start_epoch": None}}, {"training": {"gradient_accumulation": 2, "clip": None}}, {"shortlist":
-     "dismec"}, {"shortlist": "parabel", **TREE}, {"shortlist": "bonsai"}, {"shortlist": "knn", **DEEP},
-     {"logsumexp_score": False}, {"logsumexp_score": False, "shortlist": "dismec"}, {"own_outputs": False}],
-)  # fmt: skip
+    [
+        TREE,
+        DEEP,
+        {"layers": (16, 8)},
+        {"words": {"vectors": "learn"}},
+        {"words": {"frozen": True}},
+        {"training": {"swa_start_epoch": None}},
+        {"training": {"gradient_accumulation": 2, "clip": None}},
+        {"logsumexp_score": False},
+        {"word_skip": False},
+        {"pretraining_epochs": 3, **TREE},
+    ],
+    ids=str,
+)
 def test_every_way_learns(settings: dict[str, Any]) -> None:
     corpus = small_corpus()
     assert share_right(AttentionXml(**changed(**settings)).fit(corpus), corpus) > 0.8
@@ -84,21 +94,21 @@ def test_frozen_word_vectors_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("logsumexp_score", [True, False])
 def test_each_level_begins_with_the_one_above(logsumexp_score: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a match also a label's rows with those of its parent; in the paper they are new."""
+    """With logsumexp_score also a label's query with its parent's; in the paper it is new."""
     begun: list[bool] = []
     from xmtc.models.attentionxml import network as networks
 
     real = networks.AttentionXmlNetwork.init_from_parent
 
     def begin(self: networks.AttentionXmlNetwork, above: networks.AttentionXmlNetwork, parents: Any) -> None:
-        new = {name: array.copy() for name, array in self.to_arrays().items() if name in LABEL_TABLES}
+        before = arrays_of(self)[LABEL_TABLE].copy()
         real(self, above, parents)
-        mine, theirs = self.to_arrays(), above.to_arrays()
-        for name, before in new.items():
-            np.testing.assert_array_equal(mine[name], theirs[name][parents] if logsumexp_score else before)
-        begun.append(all(np.array_equal(mine[name], theirs[name]) for name in mine if name not in LABEL_TABLES))
+        mine, theirs = arrays_of(self), arrays_of(above)
+        expected = theirs[LABEL_TABLE][parents] if logsumexp_score else before
+        np.testing.assert_array_equal(mine[LABEL_TABLE], expected)
+        begun.append(all(np.array_equal(mine[name], theirs[name]) for name in mine if name != LABEL_TABLE))
 
-    monkeypatch.setattr(networks.AttentionXmlNetwork, "begin_from", begin)
+    monkeypatch.setattr(networks.AttentionXmlNetwork, "init_from_parent", begin)
     AttentionXml(**short(**DEEP, logsumexp_score=logsumexp_score)).fit(small_corpus())
     assert begun == [True, True]
 
@@ -113,36 +123,28 @@ def test_each_level_has_its_rate_for_rows(monkeypatch: pytest.MonkeyPatch) -> No
     assert rates == [[0.1, 0.3], [0.1, 0.2], [0.1, 0.2]]
 
 
-def test_warm_up_comes_before_the_first_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xmtc.nn import warm_up
+def test_pretraining_comes_before_the_first_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    from xmtc.models.attentionxml import pretraining
 
     asked: list[tuple[int, int, int]] = []
-    real = warm_up.warmed_up
+    real = pretraining.pretrain_words
 
     def spy(table: Any, train: Any, valid: Any, epochs: int, seed: int) -> Any:
         asked.append((train.targets.shape[1], len(valid.tokens), epochs))
         return real(table, train, valid, epochs, seed)
 
-    monkeypatch.setattr(warm_up, "warmed_up", spy)
-    models = [AttentionXml(**short(**TREE, trees=2, words={"warmup_ratio": n})).fit(small_corpus()) for n in (0, 3)]
+    monkeypatch.setattr(pretraining, "pretrain_words", spy)
+    models = [AttentionXml(**short(**TREE, trees=2, pretraining_epochs=n)).fit(small_corpus()) for n in (0, 3)]
     assert asked == [(4, 12, 3)] * 2  # the nodes of the first level, for each tree
     cold, warm = (weights_of(model)["0.0.words.words.weight"] for model in models)
     assert not np.allclose(cold, warm)
 
 
-@pytest.mark.parametrize("option", ["shortcut", "logsumexp_score"])
+@pytest.mark.parametrize("option", ["word_skip", "logsumexp_score"])
 def test_what_the_paper_does_not_have_is_an_option(option: str) -> None:
     models = [AttentionXml(**short(**{option: on})).fit(small_corpus()) for on in (True, False)]
     named = [{name for name in weights_of(model) if option in name} for model in models]
     assert named[0] and not named[1]
-
-
-def test_own_outputs_are_an_option() -> None:
-    with_own, without = (
-        weights_of(AttentionXml(**short(own_outputs=own)).fit(small_corpus())) for own in (True, False)
-    )
-    assert with_own.keys() - without.keys() == {"0.0.head.own.weight"}
-    assert with_own["0.0.head.own.weight"].any()
 
 
 def test_further_levels_learn_from_what_the_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,13 +159,13 @@ def test_further_levels_learn_from_what_the_search_finds(monkeypatch: pytest.Mon
         make(self, *arguments)
         learners.append(self)
 
-    def remember_step(network: Any, level: Any, first: bool, tokens: Any, beam: levels.Beam, *further: Any) -> Any:
+    def remember_step(network: Any, level: Any, tokens: Any, beam: levels.Beam, *further: Any) -> Any:
         if not further[2:] or "candidates" in further[2]:
             above.append(beam)
-        return step(network, level, first, tokens, beam, *further)
+        return step(network, level, tokens, beam, *further)
 
     monkeypatch.setattr(levels.LevelLearner, "__init__", remember)
-    monkeypatch.setattr(levels, "step_down", remember_step)
+    monkeypatch.setattr(levels, "expand_beam", remember_step)
     corpus = small_corpus()
     AttentionXml(**changed(training={"epochs": 1}, **{**DEEP, "beam_width": 1})).fit(corpus)
     assert len(learners) == 3
@@ -193,7 +195,7 @@ def test_trees_of_an_ensemble_differ_and_are_averaged() -> None:
 
 def test_flat_ensemble_has_different_seeds() -> None:
     one, two = AttentionXml(**short(trees=2)).fit(small_corpus()).members_
-    a, b = (member.networks[0].to_arrays()["encoder.left.weight_hh_l0"] for member in (one, two))
+    a, b = (arrays_of(member.networks[0])["encoder.left.weight_hh_l0"] for member in (one, two))
     assert not np.array_equal(a, b)
 
 
@@ -216,10 +218,8 @@ def test_a_tree_follows_from_the_number_of_labels(labels: int, levels: int, firs
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({**DEEP, "levels": 5}, "at most 3 levels"), ({"pooling": "max", "tree": "tree"}, "pooling='max'"),
-     ({"pooling": "max", "shortlist": "knn"}, "without a shortlist"),
-     ({**TREE, "arity": 3}, "power of 2")],
-)  # fmt: skip
+    [({**DEEP, "levels": 5}, "at most 3 levels"), ({**TREE, "arity": 3}, "power of 2")],
+)
 def test_trees_that_cannot_be(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         AttentionXml(**changed(**settings)).fit(small_corpus())
@@ -227,11 +227,13 @@ def test_trees_that_cannot_be(settings: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize(
     ("training", "message"),
-    [({"epochs": [3, -1]}, "training.epochs.1=-1: Input should be greater than 0"),
-     ({"epochs": 0}, "training.epochs=0: Input should be greater than 0"),
-     ({"epochs": "many"}, "training.epochs='many': Input should be a valid integer"),
-     ({"row_learning_rate": []}, r"training.row_learning_rate=\[\]: Tuple should have at least 1 item")],
-)  # fmt: skip
+    [
+        ({"epochs": [3, -1]}, "training.epochs.1=-1: Input should be greater than 0"),
+        ({"epochs": 0}, "training.epochs=0: Input should be greater than 0"),
+        ({"epochs": "many"}, "training.epochs='many': Input should be a valid integer"),
+        ({"row_learning_rate": []}, r"training.row_learning_rate=\[\]: Tuple should have at least 1 item"),
+    ],
+)
 def test_what_may_be_a_number_or_a_list_says_what_is_wrong(training: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=f"attentionxml: {message}"):
         AttentionXml(training=training)
@@ -257,8 +259,10 @@ def test_probabilities_are_products_down_the_path() -> None:
         ids, lengths = padded(tokens, np.array([row]))
         below = [torch.arange(level.shape[1])[None] for level in member.tree.levels[1:]]
         with torch.inference_mode():  # as in prediction, which scores all nodes of the first level
-            own = [torch.sigmoid(network(ids, lengths, asked))[0].numpy()
-                   for network, asked in zip(member.networks, [None, *below], strict=True)]  # fmt: skip
+            own = [
+                torch.sigmoid(network(ids, lengths, asked))[0].numpy()
+                for network, asked in zip(member.networks, [None, *below], strict=True)
+            ]
         expected = {}
         for label in range(6):
             probability, node = 1.0, label
@@ -271,9 +275,7 @@ def test_probabilities_are_products_down_the_path() -> None:
 
 
 # Before the first checkpoint, within an epoch, after the first level or model, and in the middle of the second.
-@pytest.mark.parametrize(
-    ("settings", "moments"), [(TREE, (2, 40, 83)), ({"trees": 2}, (90,)), ({**TREE, "shortlist": "dismec"}, (2, 90))]
-)
+@pytest.mark.parametrize(("settings", "moments"), [(TREE, (2, 40, 83)), ({"trees": 2}, (90,))])
 def test_going_on_after_a_kill_gives_the_same_model(
     settings: dict[str, Any], moments: tuple[int, ...], tmp_path: Path, fork_server: Callable[..., ForkServer]
 ) -> None:
@@ -291,21 +293,6 @@ def test_checkpoints_of_other_settings_are_refused(tmp_path: Path) -> None:
     AttentionXml(**short()).fit(small_corpus(), checkpoints=tmp_path / "pieces")
     with pytest.raises(BadModelFolder, match="another run"):
         AttentionXml(**short(hidden=8)).fit(small_corpus(), checkpoints=tmp_path / "pieces")
-
-
-@pytest.mark.parametrize(("kind", "bytes_a_number"), [("float16", 2), ("int8", 1)])
-@pytest.mark.parametrize("settings", [{}, TREE])
-def test_small_label_tables(kind: str, bytes_a_number: int, settings: dict[str, Any], tmp_path: Path) -> None:
-    corpus = small_corpus()
-    model = AttentionXml(**changed(label_table=kind, **settings)).fit(corpus)
-    model.save(tmp_path / "one")
-    load(tmp_path / "one").save(tmp_path / "two")
-    for name in ("one", "two"):
-        loaded = load(tmp_path / name)
-        assert isinstance(loaded, AttentionXml)
-        stored = loaded.members_[-1].networks[-1].to_arrays()["head.rows.values"]
-        assert stored.dtype.itemsize == bytes_a_number
-        np.testing.assert_allclose(loaded.predict(corpus).scores, model.predict(corpus).scores, atol=0.05)
 
 
 def test_validation_documents_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,45 +322,7 @@ def test_explanation_says_where_it_looked() -> None:
     assert why.text == text
 
 
-def test_a_network_corrects_a_shortlist(tmp_path: Path) -> None:
-    """The networks above are left out, a label that is not listed has no chance, and all of it is in the folder."""
-    corpus = small_corpus()
-    model = AttentionXml(**short(**TREE, shortlist="knn", trees=2)).fit(corpus)
-    assert [len(member.networks) for member in model.members_] == [1, 1]
-    assert model.lister_ is not None
-    listed = model.lister_.lists(corpus)
-    top = model.predict(corpus, k=6)
-    for row in range(len(corpus)):
-        assert set(top.ids[row].tolist()) - {-1} <= set(listed.labels[row].tolist())
-    model.save(tmp_path / "model")
-    again = load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict(corpus, k=6).ids, top.ids)
-    np.testing.assert_allclose(again.predict(corpus, k=6).scores, top.scores, rtol=1e-6)
-    why = again.explain("ship sail wave", "sea")
-    assert why.evidence[0].startswith("knn, which the network corrects: with a probability of 0.")
-    assert [line.partition(":")[0] for line in why.evidence[1:]] == ["model 1", "model 2"]
-    nowhere = AttentionXml(**short(shortlist="knn")).fit(corpus).explain("anchor", "only once")
-    assert (nowhere.score, nowhere.evidence[0].endswith("nowhere in its list")) == (0.0, True)
-
-
-def test_validation_documents_are_no_part_of_the_shortlist(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xmtc.models.attentionxml import shortlist as shortlists
-
-    seen: list[int] = []
-    real = shortlists.Shortlister.fit
-
-    def fit(name: Any, corpus: Corpus, seed: int, checkpoints: Any) -> Any:
-        seen.append(len(corpus))
-        return real(name, corpus, seed, checkpoints)
-
-    monkeypatch.setattr(shortlists.Shortlister, "fit", fit)
-    corpus = small_corpus()
-    AttentionXml(**short(shortlist="knn")).fit(corpus)
-    AttentionXml(**short(shortlist="knn")).fit(corpus, small_corpus(40, seed=3))
-    assert seen == [108, 120]
-
-
-@pytest.mark.parametrize("settings", [{}, TREE, {"shortlist": "knn"}])
+@pytest.mark.parametrize("settings", [{}, TREE])
 def test_labels_without_documents_are_left_out(settings: dict[str, Any], tmp_path: Path) -> None:
     some = small_corpus()
     known = [some.labels.name(at) for at in range(len(some.labels))]

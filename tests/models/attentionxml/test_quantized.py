@@ -45,13 +45,13 @@ def test_states_are_those_of_the_lstm(sizes: list[int], seed: int) -> None:
 def test_products_of_rounded_states(documents: int) -> None:
     torch.manual_seed(documents)
     states, rows = torch.rand(documents, 5, 16) * 2 - 1, torch.randn(7, 16)
-    found = QuantizedStates(states).times(rows)
+    found = QuantizedStates(states).matmul(rows)
     assert found.shape == (documents, 5, 7)
     torch.testing.assert_close(found, states @ rows.T, atol=0.1, rtol=0)
 
 
 def test_a_row_of_zeros() -> None:
-    assert not QuantizedStates(torch.rand(1, 2, 4)).times(torch.zeros(3, 4)).any()
+    assert not QuantizedStates(torch.rand(1, 2, 4)).matmul(torch.zeros(3, 4)).any()
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=60))

@@ -110,9 +110,9 @@ def test_options_have_an_effect(changes: dict[str, Any]) -> None:
         ({"training": {"batch_size": 0}}, r"training\.batch_size=0"),
     ],
 )  # fmt: skip
-def test_impossible_settings_are_named(irrelevant: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        C2ae(**irrelevant)
+        C2ae(**wrong)
 
 
 def test_documents_with_all_labels_or_none() -> None:

@@ -42,7 +42,7 @@ def candidates(monkeypatch: pytest.MonkeyPatch) -> Chosen:
 
 
 def notes(auto: Auto) -> dict[str, str]:
-    return {tried["method"]: tried["note"] for tried in auto.report_["methods"]}
+    return {trial["method"]: trial["note"] for trial in auto.report_["methods"]}
 
 
 def test_tries_the_cheapest_first_and_blends(
@@ -50,23 +50,23 @@ def test_tries_the_cheapest_first_and_blends(
 ) -> None:
     candidates(ROCCHIO, KNN, PRIOR)
     auto = Auto(budget="1m").fit(corpus)
-    assert [tried["method"] for tried in auto.report_["methods"]] == ["prior", "knn", "rocchio"]
+    assert [trial["method"] for trial in auto.report_["methods"]] == ["prior", "knn", "rocchio"]
     assert auto.names_
-    assert {tried["method"] for tried in auto.report_["methods"] if tried["kept"]} == set(auto.names_)
+    assert {trial["method"] for trial in auto.report_["methods"] if trial["kept"]} == set(auto.names_)
     assert "prior" not in auto.names_
-    qualities = [tried["quality"] for tried in auto.report_["methods"]]
+    qualities = [trial["quality"] for trial in auto.report_["methods"]]
     assert auto.report_["nDCG@5"] >= max(qualities)
     assert [member.train_documents_ for member in auto.members_] == [300] * len(auto.members_)
     assert set(auto.report_["trained on all documents"]) == set(auto.names_)
     said = capsys.readouterr().err
-    for words in ("240 documents", "1:00 to spend", "60 documents judge", "knn:", "the best alone"):
+    for words in ("240 documents", "1:00 to spend", "60 held out", "knn:", "the best alone"):
         assert words in said
 
 
 def test_given_validation_documents(corpus: Corpus, candidates: Chosen) -> None:
     candidates(KNN)
     auto = Auto(budget="1m").fit(corpus[:200], corpus[200:])
-    assert auto.report_["judged by"] == 100
+    assert auto.report_["held-out documents"] == 100
     assert auto.members_[0].train_documents_ == 200
     assert auto.report_["trained on all documents"] == [], "they have seen all of them"
 
@@ -221,7 +221,7 @@ def test_goes_on_after_a_kill(
     assert notes(auto)["knn"] == "found as an earlier run left it"
 
 
-def test_too_few_documents_to_judge_by(candidates: Chosen) -> None:
+def test_too_few_documents_to_hold_any_out(candidates: Chosen) -> None:
     candidates(KNN, ROCCHIO)
     auto = Auto(budget="1m").fit(Corpus.of(["red apple", "blue sky"] * 5, [["fruit"], ["weather"]] * 5))
     assert auto.names_ == ["knn"]

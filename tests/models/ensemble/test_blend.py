@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from altered_folders import renew_checksum
 from contract_corpus import small_corpus
 
 import xmtc
@@ -16,7 +16,7 @@ from xmtc.errors import BadModelFolder, ConfigError, XmtcError
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.models.base import Model
 from xmtc.models.ensemble import blend as module
-from xmtc.models.ensemble.blend import Blend, held_out
+from xmtc.models.ensemble.blend import Blend, split_holdout
 from xmtc.models.knn import NearestNeighbours
 from xmtc.models.registry import make
 
@@ -49,15 +49,15 @@ def test_better_than_its_members(corpus: Corpus, blended: Blend) -> None:
 
 def test_members_see_all_documents_in_the_end(corpus: Corpus, blended: Blend) -> None:
     assert [member.train_documents_ for member in blended.members_] == [300] * len(blended.members_)
-    rest, valid = held_out(corpus[:300], 0)
-    assert valid is not None
-    assert len(rest) + len(valid) == 300
+    train, holdout = split_holdout(corpus[:300], 0)
+    assert holdout is not None
+    assert len(train) + len(holdout) == 300
     once = Blend(members=["knn", PARABEL], refit=False).fit(corpus[:300])
-    assert {member.train_documents_ for member in once.members_} == {len(rest)}
+    assert {member.train_documents_ for member in once.members_} == {len(train)}
     assert once.train_documents_ == 300
 
 
-def test_given_validation_documents_judge_and_teach_nothing_else(corpus: Corpus) -> None:
+def test_given_validation_documents_are_for_the_weights_only(corpus: Corpus) -> None:
     fits: list[int] = []
 
     class Counting(NearestNeighbours):
@@ -99,12 +99,12 @@ def test_one_member_keeps_its_order(corpus: Corpus) -> None:
     np.testing.assert_array_equal(blend.predict(valid, k=3).ids, knn.predict(valid, k=3).ids)
     np.testing.assert_allclose(blend.predict(valid, k=3).scores, knn.predict(valid, k=3).scores, atol=1e-5)
     from xmtc.models.calibration import Platt
-    from xmtc.models.ensemble.stacking import Choice, Stack
+    from xmtc.models.ensemble.stacking import Stack
 
     assert knn.labels_ is not None
     assert knn.labels_.counts is not None
-    flat = Platt(0.0, 0.3, of_probabilities=False)  # even if all chances are the same
-    blend.adopt(["knn"], [knn], Choice((0,), Stack.single(flat, knn.labels_.counts), 0.5, (0.5,)))
+    flat = Platt(0.0, 0.3, of_probabilities=False)  # even if all probabilities are the same
+    blend.adopt(["knn"], [knn], Stack.single(flat, knn.labels_.counts))
     np.testing.assert_array_equal(blend.predict(valid, k=3).ids, knn.predict(valid, k=3).ids)
 
 
@@ -140,19 +140,20 @@ def test_saved_as_one_folder(corpus: Corpus, blended: Blend, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "facts",
-    ["[]", "3", "[3]", '[{"name": "a"}]', '[{"name": "a", "kind": "blend", "config": {}, "training": {}}]',
-     '[{"name": "a", "kind": "new", "config": {}, "training": {}}]', '[{"name": 1, "kind": "knn"}]'],
-)  # fmt: skip
+    [
+        "[]",
+        "3",
+        "[3]",
+        '[{"name": "a"}]',
+        '[{"name": "a", "kind": "blend", "config": {}, "training": {}}]',
+        '[{"name": "a", "kind": "new", "config": {}, "training": {}}]',
+        '[{"name": 1, "kind": "knn"}]',
+    ],
+)
 def test_odd_members(blended: Blend, tmp_path: Path, facts: str) -> None:
-    from xmtc import storage
-
     blended.save(tmp_path / "model")
-    file = tmp_path / "model" / "members.json"
-    file.write_text(facts)
-    manifest = json.loads((tmp_path / "model" / "manifest.json").read_text())
-    manifest["files"]["members.json"] = storage._facts(file)
-    manifest["checksum"] = storage._checksum(manifest)
-    (tmp_path / "model" / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "model" / "members.json").write_text(facts)
+    renew_checksum(tmp_path / "model", "members.json")
     with pytest.raises(BadModelFolder, match=r"members\.json"):
         xmtc.load(tmp_path / "model")
 

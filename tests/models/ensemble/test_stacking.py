@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
-from xmtc.evaluation.ranking import Judged
+from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.models.ensemble import stacking
-from xmtc.models.ensemble.stacking import BAND_PULL, PULL, Stack, Table, Truth, choose
+from xmtc.models.ensemble.stacking import BAND_L2, L2, Stack, Table, choose, is_relevant, ndcg
 from xmtc.predictions import Predictions, ScoreKind
 
 LABELS = 9
@@ -47,7 +47,7 @@ def test_table_has_every_listed_label_once(members: list[list[list[tuple[int, fl
         for document, row in enumerate(part.ids.tolist()):
             listed |= {(document, label): place for place, label in enumerate(row) if label >= 0}
         for pair, at in found.items():
-            assert table.place[at, member] == listed.get(pair, -1)
+            assert table.rank[at, member] == listed.get(pair, -1)
             if pair in listed:
                 assert table.score[at, member] == part.scores[pair[0], listed[pair]]
             else:
@@ -56,17 +56,18 @@ def test_table_has_every_listed_label_once(members: list[list[list[tuple[int, fl
 
 @settings(max_examples=40)
 @given(st.lists(one_list, min_size=1, max_size=5), st.data())
-def test_quality_is_the_ndcg_of_the_evaluation(rows: list[list[tuple[int, float]]], data: st.DataObject) -> None:
+def test_ndcg_is_that_of_the_evaluation(rows: list[list[tuple[int, float]]], data: st.DataObject) -> None:
     tags = data.draw(st.lists(st.sets(st.integers(0, LABELS + 1)), min_size=len(rows), max_size=len(rows)))
     valid = Corpus.of(["..."] * len(rows), [[*map(str, sorted(row))] for row in tags], NAMES)
     top = predictions(rows)
     table = Table.of([top])
-    truth = Truth.of(valid, LABELS)
-    found = truth.quality(table, truth.relevant(table), table.score[:, 0])
-    np.testing.assert_allclose(found, Judged.of(top, valid).per_document("nDCG@5")[0], atol=1e-9)
-    again = table.top(table.score[:, 0], top.k, top, ScoreKind.RANKING)
-    np.testing.assert_array_equal(again.ids, top.ids)
-    np.testing.assert_array_equal(again.scores, top.scores)
+    metrics = RankingMetrics.of(top, valid)
+    found = ndcg(table, table.score[:, 0], valid.targets)
+    np.testing.assert_allclose(found, metrics.per_document("nDCG@5")[0], atol=1e-9)
+    assert is_relevant(table, valid.targets).sum() == metrics.hits.sum()
+    ids, scores = table.top(table.score[:, 0], top.k)
+    np.testing.assert_array_equal(ids, top.ids)
+    np.testing.assert_array_equal(scores, top.scores)
 
 
 @pytest.mark.needs("sklearn")
@@ -77,9 +78,9 @@ def test_weights_of_one_group_are_those_of_a_ridge_logistic_regression() -> None
     features = np.column_stack([rng.normal(size=(400, 3)), np.ones(400)])
     relevant = rng.random(400) < 1 / (1 + np.exp(-features @ [1.0, -2.0, 0.5, -1.0]))
     (found,) = stacking._logistic([(features, relevant)])
-    # Common weights and a group's own share the pull; the offset is free, since the common one is.
-    pull = PULL * BAND_PULL / (PULL + BAND_PULL)
-    expected = LogisticRegression(C=1 / pull, tol=1e-10, max_iter=1000).fit(features[:, :-1], relevant)
+    # Common weights and a group's own share the penalty; the offset is free, since the common one is.
+    penalty = L2 * BAND_L2 / (L2 + BAND_L2)
+    expected = LogisticRegression(C=1 / penalty, tol=1e-10, max_iter=1000).fit(features[:, :-1], relevant)
     np.testing.assert_allclose(found, [*expected.coef_[0], expected.intercept_[0]], atol=1e-3)
 
 
@@ -120,7 +121,7 @@ def test_members_that_know_different_labels_are_better_together() -> None:
     choice = choose([lists.member(even), lists.member(~even, scale=500)], lists.valid, lists.counts)
     assert choice is not None
     assert choice.kept == (0, 1)
-    assert choice.quality > max(choice.alone) + 0.1
+    assert choice.ndcg > max(choice.alone) + 0.1
 
 
 def test_a_member_that_knows_nothing_is_dropped() -> None:
@@ -129,7 +130,7 @@ def test_a_member_that_knows_nothing_is_dropped() -> None:
     choice = choose([lists.member(~everything), lists.member(everything)], lists.valid, lists.counts)
     assert choice is not None
     assert choice.kept == (1,)
-    assert choice.quality >= max(choice.alone)
+    assert choice.ndcg >= max(choice.alone)
 
 
 def test_frequent_and_rare_labels_have_weights_of_their_own() -> None:
@@ -141,7 +142,7 @@ def test_frequent_and_rare_labels_have_weights_of_their_own() -> None:
     assert choice is not None
     assert choice.kept == (0, 1)
     table = Table.of(members, stacking.LEARNED_FROM)
-    first = ((table.place >= 0) & (table.place < 3)).all(axis=1)  # where both say the same, about as loudly
+    first = ((table.rank >= 0) & (table.rank < 3)).all(axis=1)  # where both say the same, with similar scores
     shares = choice.stack.shares(table)
     frequent, rare = first & head[table.label], first & (choice.stack.band[table.label] == 2)
     assert frequent.any()
@@ -157,14 +158,12 @@ def test_never_worse_than_the_best_member(seed: int, members: int) -> None:
     some = [lists.member(lists.rng.random(12) < 0.5, noise=2.0) for _ in range(members)]
     choice = choose(some, lists.valid, lists.counts)
     assert choice is not None
-    assert choice.quality >= max(choice.alone)
+    assert choice.ndcg >= max(choice.alone)
     if choice.stack.as_it_is:
         assert choice.kept == (int(np.argmax(choice.alone)),)
     else:  # also on the documents that it was learned on
         table = Table.of([some[at] for at in choice.kept], stacking.LEARNED_FROM)
-        truth = Truth.of(lists.valid, 12)
-        learned = truth.quality(table, truth.relevant(table), choice.stack.probabilities(table)).mean()
-        assert learned > max(choice.alone)
+        assert ndcg(table, choice.stack.probabilities(table), lists.valid.targets).mean() > max(choice.alone)
 
 
 def test_too_little_to_learn_from() -> None:
@@ -183,12 +182,11 @@ def test_a_member_that_lists_nothing_here() -> None:
     assert choice.kept == (1,)
 
 
-def test_chances_are_chances() -> None:
+def test_probabilities_are_calibrated() -> None:
     lists = Lists(1500)
     top = lists.member(np.arange(30) % 3 > 0)
     table = Table.of([top], stacking.LEARNED_FROM)
-    truth = Truth.of(lists.valid, 30)
-    relevant = truth.relevant(table)
+    relevant = is_relevant(table, lists.valid.targets)
     first = table.document < 750
     probabilities = Stack.fit(table.rows(first), relevant[first], lists.counts).probabilities(table.rows(~first))
     for low in (0.1, 0.5, 0.8):
@@ -199,7 +197,7 @@ def test_chances_are_chances() -> None:
 def test_shares_and_the_rest_are_the_log_odds() -> None:
     lists = Lists()
     table = Table.of([lists.member(np.ones(30, bool)), lists.member(np.zeros(30, bool))])
-    stack = Stack.fit(table, Truth.of(lists.valid, 30).relevant(table), lists.counts)
+    stack = Stack.fit(table, is_relevant(table, lists.valid.targets), lists.counts)
     weights = stack.weights[stack.band[table.label]]
     rest = weights[:, 2] + weights[:, 5] + weights[:, 6] * stack.frequency[table.label] + weights[:, 7]
     np.testing.assert_allclose(stack.shares(table).sum(axis=1) + rest, stack.log_odds(table), atol=1e-9)
@@ -215,17 +213,20 @@ def test_equal_say_is_the_mean_of_log_odds() -> None:
 def test_arrays_there_and_back() -> None:
     lists = Lists()
     table = Table.of([lists.member(np.ones(30, bool))])
-    stack = Stack.fit(table, Truth.of(lists.valid, 30).relevant(table), lists.counts)
+    stack = Stack.fit(table, is_relevant(table, lists.valid.targets), lists.counts)
     arrays = stack.to_arrays()
     same = Stack.from_arrays(arrays, 1, 30)
     np.testing.assert_array_equal(same.probabilities(table), stack.probabilities(table))
-    irrelevant: list[dict[str, object]] = [
-        {"weights": arrays["weights"][:2]}, {"weights": arrays["weights"] * np.nan}, {"band": arrays["band"] + 1},
-        {"band": arrays["band"] - 3}, {"frequency": arrays["frequency"][:3]}, {"as_it_is": np.array([2], np.uint8)},
-    ]  # fmt: skip
-    for change in irrelevant:
+    for key, wrong in (
+        ("weights", arrays["weights"][:2]),
+        ("weights", arrays["weights"] * np.nan),
+        ("band", arrays["band"] + 1),
+        ("band", arrays["band"] - 3),
+        ("frequency", arrays["frequency"][:3]),
+        ("as_it_is", np.array([2], np.uint8)),
+    ):
         with pytest.raises(ValueError, match=r"array|bands|member"):
-            Stack.from_arrays({**arrays, **change}, 1, 30)  # type: ignore[dict-item]
+            Stack.from_arrays({**arrays, key: wrong}, 1, 30)
     with pytest.raises(ValueError, match="not finite"):
         Stack.from_arrays(arrays, 1, 31)
     with pytest.raises((KeyError, ValueError)):

@@ -80,9 +80,9 @@ def test_the_number_of_negatives_has_an_effect() -> None:
         ({"char_ngrams": (1, 999)}, "from 1 to 100"),
     ],
 )  # fmt: skip
-def test_impossible_settings_are_named(irrelevant: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        FastText(**irrelevant)
+        FastText(**wrong)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -160,9 +160,9 @@ def test_word_vectors_that_do_not_fit(tmp_path: Path) -> None:
         ({"latent": 0}, "latent=0"), ({"ratio": 0}, "ratio=0"), ({"negative_samples": 0}, "negative_samples=0"),
     ],
 )  # fmt: skip
-def test_impossible_settings_are_named(irrelevant: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        RankAe(**irrelevant)
+        RankAe(**wrong)
 
 
 def test_a_margin_of_zero_is_for_pure_noise_in_bounded_scores() -> None:

@@ -162,7 +162,7 @@ def test_candidates_hold_the_right_labels_of_the_batch() -> None:
 def test_best_labels_a_few_documents_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     made = learner()
     expected = best_labels(made.network, made.train.features, 3, Cores(None, 1))
-    monkeypatch.setattr(autoencoder, "MOST_SCORES", 5)
+    monkeypatch.setattr(autoencoder, "MAX_SCORES", 5)
     found = best_labels(made.network, made.train.features, 3, Cores(None, 1))
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)

@@ -116,9 +116,9 @@ def test_weights_are_averaged_only_if_asked_for() -> None:
         ({"dropout": 1.0}, r"dropout=1\.0"), ({"words": {"frozen": 3}}, r"words\.frozen=3"),
     ],
 )  # fmt: skip
-def test_impossible_settings_are_named(irrelevant: dict[str, Any], sentence: str) -> None:
+def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        XmlCnn(**irrelevant)
+        XmlCnn(**wrong)
 
 
 def test_texts_shorter_than_windows_and_chunks() -> None:
@@ -131,7 +131,7 @@ def test_few_documents_at_a_time_where_labels_are_many(monkeypatch: pytest.Monke
     corpus = first_or_last(40)
     model = XmlCnn(**SMALL).fit(corpus)
     expected = model.predict(corpus, k=2)
-    monkeypatch.setattr(levels, "MOST_SCORES", 3)
+    monkeypatch.setattr(levels, "MAX_SCORES", 3)
     found = model.predict(corpus, k=2)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)

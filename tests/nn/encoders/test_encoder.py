@@ -229,7 +229,7 @@ def test_dropout_only_with_draws_and_the_same_for_the_same(
 def test_all_vectors_at_once(
     make: Callable[..., Encoder], tokens: Callable[[str], TokenStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xmtc.nn.encoders.encoder.TOKENS_TOGETHER", 20)
+    monkeypatch.setattr("xmtc.nn.encoders.encoder.MAX_BATCH_TOKENS", 20)
     encoder, texts = make(), EncoderTexts(tokens("bert"))
     with torch_threads() as cores:
         found = encoder.vectors(texts, cores)

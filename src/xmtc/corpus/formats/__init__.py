@@ -13,15 +13,7 @@ from xmtc.corpus.sources import Source
 from xmtc.errors import ConfigError
 
 # Order matters for detection by content: the strictest first.
-FORMATS = {
-    "parquet": "Parquet table with text and labels columns",
-    "npz": "scipy .npz pair: X.npz (features) with Y.npz (labels)",
-    "jsonl": "JSON lines",
-    "xmc": "XMC repository's sparse text format",
-    "fasttext": "fastText lines with __label__ prefixes",
-    "table": "CSV or TSV with a header line",
-    "textpair": "paired files *_texts.txt and *_labels.txt",
-}
+FORMATS = ("parquet", "npz", "jsonl", "xmc", "fasttext", "table", "textpair")
 
 
 class Format(Protocol):
@@ -47,11 +39,6 @@ def format_module(name: str) -> Format:
     return cast(Format, importlib.import_module(f"xmtc.corpus.formats.{name}"))
 
 
-def suffixes() -> tuple[str, ...]:
-    """The suffixes of all formats."""
-    return tuple(dict.fromkeys(suffix for name in FORMATS for suffix in format_module(name).SUFFIXES))
-
-
 def by_suffix(path: str | Path) -> list[str]:
     """The formats that the name of a file allows: those with the longest suffix that fits.
 
@@ -59,14 +46,11 @@ def by_suffix(path: str | Path) -> list[str]:
     (['table'], ['textpair'], [])
     """
     file = Path(path).name.lower().removesuffix(".gz")
-    fitting = {
-        name: max(len(suffix) for suffix in format_module(name).SUFFIXES if file.endswith(suffix))
-        for name in FORMATS
-        if file.endswith(format_module(name).SUFFIXES)
-    }
-    return [name for name, length in fitting.items() if length == max(fitting.values())]
+    suffixes = {name: [s for s in format_module(name).SUFFIXES if file.endswith(s)] for name in FORMATS}
+    longest = max((len(suffix) for fitting in suffixes.values() for suffix in fitting), default=0)
+    return [name for name, fitting in suffixes.items() if any(len(suffix) == longest for suffix in fitting)]
 
 
-def able(what: str) -> str:
-    """The names of the formats that hold "texts", "features" or "fields", as a list for people."""
+def holding(what: str) -> str:
+    """The names of the formats that hold "texts", "features" or "fields", for a message."""
     return ", ".join(name for name in FORMATS if what in format_module(name).HOLDS)

@@ -1,7 +1,7 @@
 """fastText lines: `__label__baking __label__bread How long must the dough rest?`
 
-Every word that begins with `__label__` is a label, wherever it stands, as fastText has it; the rest is the text. What
-the format cannot hold is refused when writing: labels with white space in them, texts in which a word begins with
+As in fastText, every word that begins with `__label__` is a label, wherever it is in the line; the rest is the text.
+Writing refuses what the format cannot hold: labels with white space in them, texts in which a word begins with
 `__label__`, and documents with neither labels nor text. Line ends inside a text become spaces, and white space around
 a text is dropped.
 """
@@ -19,8 +19,8 @@ from xmtc.errors import XmtcError
 SUFFIXES = (".fasttext", ".ft", ".txt")
 HOLDS = ("texts",)
 PREFIX = "__label__"
-# On bytes, \s is ASCII white space: a no-break space is part of a label. That the prefix begins a word is looked up
-# behind it, so that the search can skip from prefix to prefix, which is five times as fast.
+# On bytes, \s is ASCII white space: a no-break space is part of a label. A lookbehind checks that the prefix begins a
+# word, so that the search can skip from prefix to prefix, which is five times as fast.
 LABEL = re.compile(rb"__label__(?<!\S__label__)(\S*)\s*")
 
 
@@ -40,7 +40,7 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
                 line = LABEL.sub(b"", line)
             builder.add(tags, text=decode(line.strip()))
         except BadLine as error:
-            builder.bad(number, error.problem, error.remedy)
+            builder.bad(number, error)
     return builder.build()
 
 

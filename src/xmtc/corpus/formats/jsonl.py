@@ -12,14 +12,14 @@ from typing import Any
 
 import orjson
 
-from xmtc.corpus.builder import CorpusBuilder, ReadOptions, text_of
+from xmtc.corpus.builder import PARAGRAPH, CorpusBuilder, ReadOptions
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine, Source, decode, replacing
 from xmtc.errors import BadInput
 from xmtc.progress import track
 
-KEPT = "it was asked for with keep=, or as the key of a split"
+KEPT = "keep= or the key of a split names it"
 SUFFIXES = (".jsonl", ".ndjson", ".json")
 HOLDS = ("texts", "features", "fields")
 
@@ -57,9 +57,9 @@ def _add_plain(builder: CorpusBuilder, lines: list[bytes]) -> bool:
         types = {*map(type, texts), *map(type, ids), *map(type, chain.from_iterable(tags))}
     except (orjson.JSONDecodeError, KeyError, TypeError, IndexError):
         return False
-    if types != {str} or {*map(type, tags)} != {list} or any("features" in document for document in documents):
+    if types != {str} or {*map(type, tags)} != {list} or "" in chain.from_iterable(tags):
         return False
-    if "" in chain.from_iterable(tags):
+    if any("features" in document for document in documents):
         return False
     try:
         builder.add_texts(tags, texts, ids)
@@ -78,18 +78,17 @@ def _add_line(builder: CorpusBuilder, number: int, line: bytes) -> None:
         if line.startswith(b"["):
             remedy = "turn the list into lines: jq -c '.[]' IN > OUT"
             raise BadInput(builder.path, number, "a JSON list, not one JSON object a line", remedy) from error
-        _bad_json(builder, number, line, error)
+        builder.bad(number, _problem(line, error))
     except BadLine as error:
-        builder.bad(number, error.problem, error.remedy)
+        builder.bad(number, error)
 
 
-def _bad_json(builder: CorpusBuilder, number: int, line: bytes, error: orjson.JSONDecodeError) -> None:
+def _problem(line: bytes, error: orjson.JSONDecodeError) -> BadLine:
     try:
         decode(line)
     except BadLine as encoding:
-        builder.bad(number, encoding.problem, encoding.remedy)
-    else:
-        builder.bad(number, f"not JSON: {error.msg} at column {error.colno}")
+        return encoding
+    return BadLine(f"not JSON: {error.msg} at column {error.colno}")
 
 
 def _add(builder: CorpusBuilder, document: Any) -> None:
@@ -104,7 +103,7 @@ def _add(builder: CorpusBuilder, document: Any) -> None:
         for name, part in zip(options.text, parts, strict=True):
             if not isinstance(part, str):
                 raise BadLine(f"field {name!r} must be a string, not {type(part).__name__}")
-        text = text_of(parts)
+        text = PARAGRAPH.join(parts)
     key = document.get(options.id)
     builder.add(
         _tags(document, options),

@@ -18,9 +18,10 @@ from scipy.sparse import csr_array
 
 from xmtc.corpus.builder import ReadOptions
 from xmtc.corpus.corpus import Corpus, label_matrix
-from xmtc.corpus.labels import Csr, LabelSet
-from xmtc.corpus.numbered import numbered_labels, write_labels_beside
+from xmtc.corpus.label_file import numbered_labels, write_beside
+from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import Source, replacing
+from xmtc.corpus.sparse import Csr
 from xmtc.errors import BadInput, XmtcError
 
 SUFFIXES = (".npz",)
@@ -86,7 +87,7 @@ def write(corpus: Corpus, path: str) -> None:
     if path == "-":
         raise XmtcError("a pair of files cannot be written to standard output; name the X file")
     x_path, y_path = _pair(Path(path))
-    write_labels_beside(corpus.labels, path)
+    write_beside(corpus.labels, path)
     for target, matrix in ((x_path, corpus.features), (y_path, corpus.targets)):
         with replacing(target) as out:
             sparse.save_npz(out, matrix)

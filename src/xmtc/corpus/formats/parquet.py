@@ -1,16 +1,17 @@
 """Parquet: a column of texts (or of features) and one of labels; column names are options.
 
-Labels are a list of strings, or a string that is split at the label separator if one is given and is one label if not.
-Features are a list of (index, value) structs. In errors, the number behind the file's name is the row, from 1.
+Labels are a list of strings, or a string that is split at the label separator if one is given, else a single label.
+Features are a list of (index, value) structs. In errors, the number after the file's name is the row, from 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
-from xmtc.corpus.builder import CorpusBuilder, ReadOptions, text_of
+import numpy as np
+
+from xmtc.corpus.builder import PARAGRAPH, CorpusBuilder, ReadOptions
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine, Source, replacing
@@ -19,7 +20,7 @@ from xmtc.errors import BadInput
 SUFFIXES = (".parquet", ".pq")
 HOLDS = ("texts", "features", "fields")
 ROWS = 4096  # documents in memory at a time
-WIDTH = b"xmtc.feature_count"  # where the number of feature columns stands in the file's own metadata
+WIDTH = b"xmtc.feature_count"  # metadata key of the number of feature columns
 
 
 def sniff(head: bytes) -> bool:
@@ -80,13 +81,13 @@ def _add_batch(builder: CorpusBuilder, columns: dict[str, list[Any]], size: int)
         try:
             builder.add(
                 _labels(tags[row], options),
-                text=text_of(_string(column[row], "text") for column in texts) if texts else None,
+                text=PARAGRAPH.join(_string(column[row], "text") for column in texts) if texts else None,
                 id=str(ids[row]) if options.id in columns else None,
                 fields=[_string(columns[name][row], name) for name in options.keep],
                 features=_features(features[row]) if "features" in columns else None,
             )
         except BadLine as error:
-            builder.bad(first + row + 1, error.problem, error.remedy)
+            builder.bad(first + row + 1, error)
 
 
 def _string(value: Any, what: str) -> str:
@@ -136,9 +137,7 @@ def write(corpus: Corpus, path: str) -> None:
             if part.texts is not None:
                 columns["text"] = list(part.texts)
             if part.features is not None:
-                pairs = zip(part.features.indices.tolist(), part.features.data.tolist(), strict=True)
-                flat = [{"index": index, "value": value} for index, value in pairs]
-                indptr = part.features.indptr.tolist()
-                columns["features"] = [flat[a:b] for a, b in pairwise(indptr)]
+                pairs = pa.StructArray.from_arrays([part.features.indices, part.features.data], ["index", "value"])
+                columns["features"] = pa.ListArray.from_arrays(part.features.indptr.astype(np.int32), pairs)
             columns |= {name: list(column) for name, column in part.fields.items()}
-            writer.write_batch(pa.record_batch([pa.array(columns[name], types[name]) for name in types], schema=schema))
+            writer.write_batch(pa.record_batch(columns, schema=schema))

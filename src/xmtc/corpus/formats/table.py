@@ -2,7 +2,7 @@
 
 The delimiter is that of the suffix (`.csv` comma, `.tsv` tab) unless the header shows that it is another of tab, comma,
 semicolon and `|`. The labels of a document stand in one cell: a JSON list of strings, or labels between separators.
-The separator is the one that was asked for; else `|` if a label cell near the beginning of the file has one, else `;`
+The separator is the given one; by default `|` if a label cell near the beginning of the file has one, else `;`
 likewise, else `|`. A comma is never guessed, since names like "Austen, Jane" have one.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import orjson
 
-from xmtc.corpus.builder import CorpusBuilder, ReadOptions, text_of
+from xmtc.corpus.builder import PARAGRAPH, CorpusBuilder, ReadOptions
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine, Source, decode, replacing
@@ -60,49 +60,36 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
                 raise BadLine(problem, "quote cells that hold the delimiter, or skip bad lines with --skip-bad")
             builder.add(
                 _labels(row[labels_at], options, separator) if labels_at is not None else (),
-                text=text_of(row[position] for position in text_at),
+                text=PARAGRAPH.join(row[position] for position in text_at),
                 id=row[id_at] if id_at is not None else None,
                 fields=[row[position] for position in keep_at],
             )
         except BadLine as error:
-            builder.bad(line, error.problem, error.remedy)
+            builder.bad(line, error)
     return builder.build()
-
-
-class _TextLines:
-    """Decoded lines for the csv module, counted so that errors name the true line.
-
-    Not a generator: one of those ends with its first exception, and reading must go on behind a bad line.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self.read = 0
-        self._lines = source.raw_lines()
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self.read += 1
-        return decode(line) + "\n"
 
 
 def _rows(source: Source, builder: CorpusBuilder, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """(line on which it begins, cells) of every row that is not blank."""
-    lines = _TextLines(source)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+
+    def text(line: bytes) -> str:
+        return decode(line) + "\n"
+
+    # `map`, unlike a generator, goes on after an exception, and so reading goes on after a bad line.
+    reader = csv.reader(map(text, source.raw_lines()), delimiter=delimiter, strict=True)
+    undecodable = 0  # lines that the reader has not counted
     while True:
-        begin = lines.read + 1
+        begin = reader.line_num + undecodable + 1
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             at_end = "unexpected end" in str(error)
-            builder.bad(begin, "a quote that opens here is never closed" if at_end else f"not CSV: {error}")
+            builder.bad(begin, BadLine("a quote that opens here is never closed" if at_end else f"not CSV: {error}"))
         except BadLine as error:
-            builder.bad(lines.read, error.problem, error.remedy)
+            undecodable += 1
+            builder.bad(reader.line_num + undecodable, error)
         else:
             if len(row) > 1 or any(map(str.strip, row)):
                 yield begin, row
@@ -114,7 +101,7 @@ def _header(head: bytes, delimiter: str) -> list[str]:
 
 
 def _delimiter(head: bytes, options: ReadOptions, own: str | None) -> str:
-    """The delimiter whose header has the wanted columns; in doubt the suffix's own, then that with most columns."""
+    """The delimiter whose header has the text columns; in doubt the suffix's own, then the one with most columns."""
 
     def merit(delimiter: str) -> tuple[bool, bool, int]:
         header = _header(head, delimiter)
@@ -124,12 +111,12 @@ def _delimiter(head: bytes, options: ReadOptions, own: str | None) -> str:
 
 
 def _separator(head: bytes, delimiter: str, labels_at: int | None) -> str:
-    """The label separator as the module's docstring says, seen in the cells of the file's first bytes."""
+    """The label separator by the rule in the module's docstring, from the cells in the file's first bytes."""
     if labels_at is None:
         return SEPARATORS[0]
     begin = io.StringIO(head.decode("utf-8", "replace"), newline="")
     rows = list(csv.reader(begin, delimiter=delimiter))[1:]
-    # A JSON list says itself where its labels end, so a separator inside it means nothing.
+    # A JSON list delimits its own labels, so a separator inside it means nothing.
     cells = [row[labels_at] for row in rows if len(row) > labels_at and not row[labels_at].startswith("[")]
     return next((s for s in SEPARATORS if any(s in cell for cell in cells)), SEPARATORS[0])
 
@@ -157,7 +144,7 @@ def _labels(cell: str, options: ReadOptions, separator: str) -> list[str]:
 
 
 def _cell(labels: Sequence[str]) -> str:
-    """Labels as one cell: with `|` between them, or as a JSON list where that would be read otherwise."""
+    """Labels as one cell: with `|` between them, or as a JSON list where that would be ambiguous."""
     joined = SEPARATORS[0].join(labels)
     plain = ";" not in joined and _labels(joined, ReadOptions(), SEPARATORS[0]) == labels
     return joined if plain else orjson.dumps(labels).decode()

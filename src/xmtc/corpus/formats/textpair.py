@@ -43,7 +43,7 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
         try:
             builder.add([decode(tag) for tag in tags.split()], text=decode(text))
         except BadLine as error:
-            builder.bad(number, error.problem, error.remedy)
+            builder.bad(number, error)
     return builder.build()
 
 

@@ -1,6 +1,6 @@
 """The XMC repository's sparse text: a line `label,label feature:value feature:value ...` for each document.
 
-An optional first line says the numbers of documents, features and labels (recognised by being three whole numbers).
+An optional header line holds the numbers of documents, features and labels (three whole numbers and nothing else).
 A line without labels begins with a space; an empty line is no document. Labels and features are numbered from 0, or
 from 1 with index base 1; inside, both count from 0: label i is the i-th of `labels.tsv` in the same folder if that fits
 the file, else its key is "i". Files are written with a header, from 0.
@@ -9,12 +9,12 @@ the file, else its key is "i". Files are written with a header, from 0.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xmtc.corpus.builder import CorpusBuilder, ReadOptions
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.label_file import numbered_labels, write_beside
 from xmtc.corpus.labels import LabelSet
-from xmtc.corpus.numbered import numbered_labels, write_labels_beside
 from xmtc.corpus.sources import BadLine, Source, replacing
 from xmtc.errors import BadInput
 from xmtc.progress import track
@@ -26,9 +26,8 @@ DOCUMENT = re.compile(rb"(?:\d+(?:,\d+)*)?(?:\s+\d+:\S+)+\s*")
 DIGITS = b"0123456789.eE+-"
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What the header says."""
+class Sizes(NamedTuple):
+    """The header of a file."""
 
     documents: int
     features: int
@@ -50,29 +49,27 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
     for number, line in source.all_lines():
         if number == 1 and (header := HEADER.fullmatch(line)):
             sizes = Sizes(*map(int, header.groups()))
-            continue
-        if not line:
-            continue
-        try:
-            tags, features = _parse(line, options.index_base)
-            if sizes is not None:
-                _check_sizes(sizes, tags, features[0], options.index_base)
-            builder.add_numbered(tags, features)
-        except BadLine as error:
-            builder.bad(number, error.problem, error.remedy)
-    if sizes is not None and sizes.documents != len(builder) + builder.skipped:
-        problem = f"the header says {sizes.documents} documents, but {len(builder) + builder.skipped} follow"
+        elif line:
+            try:
+                tags, features = _parse(line, options.index_base)
+                if sizes is not None:
+                    _check_sizes(sizes, tags, features[0], options.index_base)
+                builder.add_numbered(tags, features)
+            except BadLine as error:
+                builder.bad(number, error)
+    if sizes is None:
+        return builder.build(numbered_labels(source.path, builder.numbered_label_count, labels, exact=False))
+    found = len(builder) + builder.skipped
+    if sizes.documents != found:
+        problem = f"the header says {sizes.documents} documents, but {found} follow"
         raise BadInput(source.path, 1, problem, "the file may be cut off; fetch it again, or correct the header")
-    count = sizes.labels if sizes is not None else builder.numbered_label_count
-    label_set = numbered_labels(source.path, count, labels, exact=sizes is not None)
-    return builder.build(label_set, sizes.features if sizes is not None else None)
+    return builder.build(numbered_labels(source.path, sizes.labels, labels, exact=True), sizes.features)
 
 
 def _parse(line: bytes, base: int) -> tuple[list[int], tuple[list[int], list[float]]]:
     """The labels, and the features, of a line.
 
-    What is left of a good line without its digits is `,,, : : :`: seeing that takes no time, and the exact complaint
-    about any other line is left to `_parse_carefully`.
+    Without its digits a good line is `,,, : : :`, which is quick to check; other lines go to `_parse_carefully`.
     """
     separators = line.translate(None, DIGITS)
     colons = separators.count(b":")
@@ -94,7 +91,7 @@ def _parse(line: bytes, base: int) -> tuple[list[int], tuple[list[int], list[flo
 
 
 def _parse_carefully(line: bytes, base: int) -> tuple[list[int], tuple[list[int], list[float]]]:
-    """As `_parse`, for unusual white space and for lines with something wrong, which is named."""
+    """As `_parse`, for lines with unusual white space or with an error, which it names."""
     words = line.decode("utf-8", "replace").split()
     has_labels = bool(words) and not line[:1].isspace() and ":" not in words[0]
     tags = [_number(tag, "label", base) for tag in words[0].split(",")] if has_labels else []
@@ -137,12 +134,12 @@ def write(corpus: Corpus, path: str) -> None:
     features = corpus.features
     assert features is not None
     if path != "-":
-        write_labels_beside(corpus.labels, path)
+        write_beside(corpus.labels, path)
     with replacing(path) as out:
         out.write(f"{len(corpus)} {features.shape[1]} {len(corpus.labels)}\n".encode())
         for row in track(range(len(corpus)), f"writing {path}"):
             a, b = features.indptr[row], features.indptr[row + 1]
             pairs = zip(features.indices[a:b].tolist(), features.data[a:b].tolist(), strict=True)
-            # Nine digits are what it takes to give back every float32 exactly.
+            # Nine digits represent every float32 exactly.
             weights = " ".join(f"{index}:{value:.9g}" for index, value in pairs)
             out.write(f"{','.join(map(str, corpus.labels_of(row)))} {weights}\n".encode())

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from xmtc.evaluation.comparison import COSTS, METRICS, Leaderboard, Row, shown_cost
+from xmtc.evaluation.comparison import COSTS, MAIN, METRICS, Leaderboard, Row, shown_cost
 from xmtc.evaluation.reports.html import write_page
 from xmtc.evaluation.reports.plots import Plot
 from xmtc.evaluation.reports.report import snippet
 
-SIDE_BY_SIDE = 12  # models that can be compared two by two on the page, the best ones
+SIDE_BY_SIDE = 12  # models that can be compared in pairs on the page, the best ones
 POINTS = 2000  # labels in the scatter plot, those in most test documents
-EXAMPLES = 5  # documents in which one model is better than another
-JUDGED = "nDCG@5"
+EXAMPLES = 5  # documents for which one model is better than another
 
 
 def write_comparison_page(
@@ -44,7 +43,7 @@ def write_comparison_page(
 
 
 def pair_data(rows: Sequence[Row]) -> dict[str, Any]:
-    """What the page needs to show any two models: F1 of each label, and documents in which one is better.
+    """The data to compare any two models on the page: F1 of each label, and documents for which one is better.
 
     Of each model the run with the lowest seed is shown.
     """
@@ -53,7 +52,7 @@ def pair_data(rows: Sequence[Row]) -> dict[str, Any]:
         return {"systems": [row.system for row in rows], "labels": [], "f1": [], "examples": [], "pairs": {}}
     truth = evaluations[0].truth
     k = max(evaluations[0].k)
-    counted = [evaluation.judged.label_counts(k) for evaluation in evaluations]
+    counted = [evaluation.ranking.label_counts(k) for evaluation in evaluations]
     true = counted[0][0]
     chosen = [at for at in np.argsort(-true, kind="stable")[:POINTS].tolist() if true[at]]
     counts = truth.labels.counts
@@ -62,7 +61,7 @@ def pair_data(rows: Sequence[Row]) -> dict[str, Any]:
         [round(200 * int(hits[at]) / max(1, int(listed[at] + own[at])), 1) for at in chosen]
         for own, listed, hits in counted
     ]
-    quality = [evaluation.judged.per_document(JUDGED)[0] for evaluation in evaluations]
+    quality = [evaluation.ranking.per_document(MAIN)[0] for evaluation in evaluations]
     pairs: dict[str, list[int]] = {}
     shown: dict[int, int] = {}  # document -> its place among the examples
     for a, b in permutations(range(len(evaluations)), 2):
@@ -71,16 +70,16 @@ def pair_data(rows: Sequence[Row]) -> dict[str, Any]:
         pairs[f"{a},{b}"] = [shown.setdefault(row, len(shown)) for row in best]
     examples = []
     for row in shown:
-        right = set(truth.labels_of(row))
+        relevant = set(truth.labels_of(row))
         answers = [
-            [[truth.labels.name(at), at in right] for at in evaluation.predictions.ids[row, :k].tolist() if at >= 0]
+            [[truth.labels.name(at), at in relevant] for at in evaluation.predictions.ids[row, :k].tolist() if at >= 0]
             for evaluation in evaluations
         ]
         examples.append(
             {
                 "id": truth.id(row),
                 "text": snippet(truth.texts[row]) if truth.texts is not None else "",
-                "labels": [truth.labels.name(at) for at in sorted(right)],
+                "labels": [truth.labels.name(at) for at in sorted(relevant)],
                 "answers": answers,
             }
         )

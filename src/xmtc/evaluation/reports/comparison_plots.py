@@ -14,7 +14,7 @@ from xmtc.evaluation.reports.plots import FIRST, INK, SECOND, THIRD, Plot, draw,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Nine kinds of lines that can be told apart, also without colours.
+#: Nine line styles that differ also without colours.
 STYLES: list[dict[str, Any]] = [
     {"color": colour, "linestyle": line, "marker": mark}
     for line, marks in (("-", "os^"), ("--", "vDP"), (":", "X*p"))
@@ -47,7 +47,7 @@ def quality_and_cost(rows: Sequence[Row]) -> Plot:
 
     columns, height = _legend_size([row.system for row in known[:NAMED]])
     caption = f"Up is better, left is cheaper.{_of_many(len(known))}"
-    return Plot("Quality against cost", caption, alt, draw(paint, alt, height=3.2 + height))
+    return draw("Quality against cost", caption, alt, paint, 3.2 + height)
 
 
 def by_frequency(rows: Sequence[Row]) -> Plot | None:
@@ -78,7 +78,7 @@ def by_frequency(rows: Sequence[Row]) -> Plot | None:
     columns, height = _legend_size(lines)
     share = f"The share of relevant labels that are among the first {k}, in ten groups of equally many labels."
     caption = f"{share}{_of_many(len(rows))}"
-    return Plot("Frequent and rare labels", caption, alt, draw(paint, alt, height=3.2 + height))
+    return draw("Frequent and rare labels", caption, alt, paint, 3.2 + height)
 
 
 def sweep(title: str, key: str, points: Sequence[tuple[Any, Mapping[str, Any], Row]]) -> Plot:
@@ -117,11 +117,11 @@ def sweep(title: str, key: str, points: Sequence[tuple[Any, Mapping[str, Any], R
         legend_above(axes, columns)
 
     columns, height = _legend_size(lines)
-    return Plot(f"{title}: {key}", f"One run for each value of {key}.", alt, draw(paint, alt, height=3.2 + height))
+    return draw(f"{title}: {key}", f"One run for each value of {key}.", alt, paint, 3.2 + height)
 
 
 def _legend_size(names: Iterable[str]) -> tuple[int, float]:
-    """(columns, inches of height) of a legend with such names, which must leave room for the axes.
+    """(columns, inches of height) of a legend with these names, which must leave room for the axes.
 
     >>> _legend_size(["knn", "bonsai", "prior", "parabel"]), _legend_size(["knn (sweep) neighbours=100, power=1.0"] * 4)
     ((3, 0.4), (1, 0.8))

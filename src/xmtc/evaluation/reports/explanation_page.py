@@ -1,4 +1,4 @@
-"""Why a text got its labels: the text shaded by how much each word counts, and an HTML page of it."""
+"""Why a text got its labels: the text shaded by the weight of each word, and an HTML page of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Span = tuple[int, int, float]
 
 
 class Piece(NamedTuple):
-    """A stretch of text with its weight, and `shade`: the weight as a share, -1 to 1, of the strongest there is."""
+    """A stretch of text with its weight, and `shade`: the weight relative to the strongest one, -1 to 1."""
 
     text: str
     weight: float
@@ -33,7 +33,7 @@ def write_explanation_page(
 
 
 def shaded(why: Explanation) -> list[Piece]:
-    """The text of an explanation in pieces; those between words, and words that do not count, weigh 0.
+    """The text of an explanation in pieces; those between words, and words without a weight, weigh 0.
 
     >>> why = Explanation("fruit", 0.5, (("apple", 0.5), ("red", -0.25)), text="Red apple!")
     >>> [tuple(piece) for piece in shaded(why)]
@@ -47,9 +47,9 @@ def shaded(why: Explanation) -> list[Piece]:
 
 
 def places(text: str, words: Iterable[tuple[str, float]]) -> list[Span]:
-    """Where words that a model gives weights to stand in a text; each place gets the whole weight of its word.
+    """The places in a text of words that have weights; each place gets the whole weight of its word.
 
-    A term of several words gives each of them an equal part, and a word that is in several terms gets all their parts.
+    A term of several words gives each of them an equal part, and a word in several terms gets all their parts.
 
     >>> places("Mail, mail server", [("mail", 0.5), ("mail server", 0.25)])
     [(0, 4, 0.5), (6, 10, 0.625), (11, 17, 0.125)]
@@ -58,7 +58,7 @@ def places(text: str, words: Iterable[tuple[str, float]]) -> list[Span]:
     rules = _rules_of(weights)
     spans = rules.spans(text)
     folded = [rules.folded(text[start:end]) for start, end in spans]
-    parts: list[dict[str, float]] = [{} for _ in spans]  # of each word: the terms that it belongs to
+    parts: list[dict[str, float]] = [{} for _ in spans]  # of each word: its terms and their weights
     for length in {term.count(" ") + 1 for term in weights}:
         for first in range(len(spans) - length + 1):
             term = " ".join(folded[first : first + length])
@@ -69,7 +69,7 @@ def places(text: str, words: Iterable[tuple[str, float]]) -> list[Span]:
 
 
 def _rules_of(terms: Collection[str]) -> WordRules:
-    """The strictest rules that all these terms obey: those of the model, as far as its words in this text can tell."""
+    """The strictest rules that all these terms obey: those of the model, as far as its words in this text show."""
 
     def unchanged_by(rules: WordRules) -> bool:
         return all(rules.folded(term) == term for term in terms)

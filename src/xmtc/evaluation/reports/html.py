@@ -28,11 +28,8 @@ def write_corpus_page(statistics: CorpusStatistics, path: str | Path) -> None:
     """Write the figures of a corpus as one HTML page with plots."""
     from xmtc.evaluation.reports.plots import count_bars, rank_frequency
 
-    plots = []
-    if statistics.rank_frequency:
-        plots.append(rank_frequency(statistics.rank_frequency))
-    if statistics.labels_per_document_histogram:
-        plots.append(count_bars(statistics.labels_per_document_histogram, "Labels per document", "labels"))
-    if statistics.words_per_document_histogram:
-        plots.append(count_bars(statistics.words_per_document_histogram, "Words per document", "words"))
+    labels, words = statistics.labels_per_document_histogram, statistics.words_per_document_histogram
+    plots = [rank_frequency(statistics.rank_frequency)] if statistics.rank_frequency else []
+    plots += [count_bars(labels, "Labels per document", "labels")] if labels else []
+    plots += [count_bars(words, "Words per document", "words")] if words else []
     write_page("corpus.html.j2", path, statistics=statistics, plots=plots)

@@ -1,4 +1,4 @@
-"""Plots as inline SVG whose colours come from the page, so that they are right on light and on dark ground."""
+"""Plots as inline SVG whose colours come from the page, so that they suit light and dark pages."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 #: matplotlib wants colours, the page has CSS variables: these stand-ins are replaced in the finished SVG.
 INK, FAINT, FIRST, SECOND, THIRD = "#010101", "#020202", "#030303", "#040404", "#050505"
 VARIABLES = {INK: "--ink", FAINT: "--line", FIRST: "--first", SECOND: "--second", THIRD: "--third"}
-#: The same for a drawing without a page: what pages have on light ground.
+#: The same for a drawing without a page: the colours of a light page.
 LIGHT = "svg{--ink:#1d2329;--line:#d9dee3;--first:#1769aa;--second:#c2570c;--third:#4d7c0f;background:#ffffff}"
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A drawing with the words that go with it; `alt` says in a sentence what the drawing shows."""
+    """A drawing with its title and caption; `alt` says in a sentence what it shows."""
 
     title: str
     caption: str
@@ -37,12 +37,12 @@ class Plot:
 
     @property
     def file(self) -> str:
-        """The drawing as a file of its own, with the colours of light ground."""
+        """The drawing as a separate file, with the colours of a light page."""
         return str(self.svg).replace("</title>", f"</title><style>{LIGHT}</style>", 1)
 
 
-def draw(paint: Callable[[Axes], None], alt: str, *, width: float = 6.0, height: float = 3.4) -> Markup:
-    """One set of axes, painted and turned into an SVG element that stands by itself."""
+def draw(title: str, caption: str, alt: str, paint: Callable[[Axes], None], height: float = 3.4) -> Plot:
+    """A plot of one set of axes, painted and turned into an SVG element that needs nothing else."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -68,7 +68,7 @@ def draw(paint: Callable[[Axes], None], alt: str, *, width: float = 6.0, height:
         "text.parse_math": False,
     }
     with matplotlib.rc_context(style):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(6.0, height), layout="constrained")
         FigureCanvasSVG(figure)
         paint(figure.add_subplot())
         buffer = io.StringIO()
@@ -82,14 +82,14 @@ def draw(paint: Callable[[Axes], None], alt: str, *, width: float = 6.0, height:
     svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
     words = escape(alt)
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{words}"', 1).replace(">", f"><title>{words}</title>", 1)
-    return Markup(svg)  # safe: matplotlib escapes what it draws, and the words are escaped above
+    return Plot(title, caption, alt, Markup(svg))  # safe: matplotlib escapes what it draws, and `words` is escaped
 
 
 def depth_curve(evaluation: Evaluation) -> Plot:
     """P@k, R@k and nDCG@k for every k up to the length of the lists."""
     depth = max(1, min(evaluation.predictions.k, 20))
     ks = list(range(1, depth + 1))
-    values = evaluation.judged.metrics(ks)
+    values = evaluation.ranking.metrics(ks)
     lines = {name: [100 * values[f"{name}@{k}"] for k in ks] for name in ("P", "nDCG", "R")}
     alt = "; ".join(
         f"{name}@k goes from {line[0]:.1f} at 1 to {line[-1]:.1f} at {depth}" for name, line in lines.items()
@@ -102,12 +102,8 @@ def depth_curve(evaluation: Evaluation) -> Plot:
         axes.set_xticks(ks)
         legend_above(axes)
 
-    return Plot(
-        "How many labels to show",
-        "Precision falls and recall rises with the length of the list.",
-        alt,
-        draw(paint, alt),
-    )
+    caption = "Precision falls and recall rises with the length of the list."
+    return draw("How many labels to show", caption, alt, paint)
 
 
 def frequency_bars(evaluation: Evaluation) -> Plot | None:
@@ -129,65 +125,51 @@ def frequency_bars(evaluation: Evaluation) -> Plot | None:
         axes.grid(axis="x", visible=False)
         legend_above(axes)
 
-    return Plot(
-        "Frequent and rare labels",
-        "Ten groups of equally many labels, from the most to the least frequent in training"
-        + ("; “unseen” labels do not occur in training." if "unseen" in groups else "."),
-        alt,
-        draw(paint, alt),
-    )
+    unseen = "; “unseen” labels do not occur in training." if "unseen" in groups else "."
+    caption = f"Ten groups of equally many labels, from the most to the least frequent in training{unseen}"
+    return draw("Frequent and rare labels", caption, alt, paint)
 
 
 def reliability(evaluation: Evaluation) -> Plot:
-    """How often labels with a given score are right; only for scores that claim to be probabilities."""
+    """How often labels with a given score are relevant; only for scores that claim to be probabilities."""
     k = max(evaluation.k)
-    top, hits = evaluation.predictions.top(k), evaluation.judged.hits[:, :k]
+    top, hits = evaluation.predictions.top(k), evaluation.ranking.hits[:, :k]
     listed = top.ids >= 0
     found = Reliability.of(top.scores[listed], hits[listed])
-    stated, seen, gap = found.stated, found.seen, found.error
-    alt = (
-        f"stated against observed share of relevant labels; they differ by {100 * gap:.1f} points on average"
-        + "".join(f"; {100 * s:.0f} stated, {100 * o:.0f} observed" for s, o in zip(stated, seen, strict=True))
-    )
+    stated, observed, error = 100 * found.stated, 100 * found.observed, 100 * found.error
+    pairs = "".join(f"; {s:.0f} stated, {o:.0f} observed" for s, o in zip(stated, observed, strict=True))
+    alt = f"stated against observed share of relevant labels; they differ by {error:.1f} points on average{pairs}"
 
     def paint(axes: Axes) -> None:
         axes.plot([0, 100], [0, 100], color=INK, linewidth=1, linestyle="--", label="as stated")
-        axes.plot(100 * stated, 100 * seen, color=FIRST, marker="o", label="observed")
-        axes.set(xlabel="score, percent", ylabel="right, percent", xlim=(0, 100), ylim=(0, 100))
+        axes.plot(stated, observed, color=FIRST, marker="o", label="observed")
+        axes.set(xlabel="score, percent", ylabel="relevant, percent", xlim=(0, 100), ylim=(0, 100))
         axes.legend(loc="upper left")
 
-    return Plot(
-        "Do the scores mean what they say?",
+    caption = (
         f"On the dashed line a score of 80 is right 8 times in 10. Each point is about a tenth of the first {k} labels "
-        f"of all documents. Mean distance from the line (expected calibration error): {100 * gap:.1f} points.",
-        alt,
-        draw(paint, alt),
+        f"of all documents. Mean distance from the line (expected calibration error): {error:.1f} points."
     )
+    return draw("Do the scores mean what they say?", caption, alt, paint)
 
 
 def score_histogram(predictions: Predictions, hits: NDArray[np.bool_]) -> Plot:
-    """Scores of right and of irrelevant labels."""
+    """Scores of relevant and of irrelevant labels."""
     listed = predictions.ids >= 0
-    right, wrong = predictions.scores[listed & hits], predictions.scores[listed & ~hits]
-    edges = np.histogram_bin_edges(predictions.scores[listed].astype(np.float64), 30)
-    medians = [f"{np.median(part):.3g}" if len(part) else "none" for part in (right, wrong)]
-    alt = f"scores of listed labels; the median is {medians[0]} for right and {medians[1]} for irrelevant ones"
+    relevant, wrong = predictions.scores[listed & hits], predictions.scores[listed & ~hits]
+    edges = np.histogram_bin_edges(predictions.scores[listed].astype(np.float64), 30).tolist()
+    medians = [f"{np.median(part):.3g}" if len(part) else "none" for part in (relevant, wrong)]
+    alt = f"scores of listed labels; the median is {medians[0]} for right and {medians[1]} for wrong ones"
 
     def paint(axes: Axes) -> None:
-        axes.hist(right, bins=edges.tolist(), color=FIRST, alpha=0.75, label=f"✓ right ({len(right):,})")
-        axes.hist(
-            wrong, bins=edges.tolist(), histtype="step", color=SECOND, linewidth=2, label=f"✗ wrong ({len(wrong):,})"
-        )
+        axes.hist(relevant, edges, color=FIRST, alpha=0.75, label=f"✓ right ({len(relevant):,})")
+        axes.hist(wrong, edges, histtype="step", color=SECOND, linewidth=2, label=f"✗ wrong ({len(wrong):,})")
         axes.set(xlabel="score", ylabel="labels")
         axes.yaxis.set_major_formatter("{x:,.0f}")
         legend_above(axes)
 
-    return Plot(
-        "Scores of right and irrelevant labels",
-        "The less the two overlap, the better a threshold works.",
-        alt,
-        draw(paint, alt),
-    )
+    caption = "The less the two overlap, the better a threshold works."
+    return draw("Scores of right and wrong labels", caption, alt, paint)
 
 
 def rank_frequency(points: Sequence[tuple[int, int]]) -> Plot:
@@ -202,11 +184,11 @@ def rank_frequency(points: Sequence[tuple[int, int]]) -> Plot:
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.minorticks_off()
 
-    return Plot("Documents per label", f"{alt[0].upper()}{alt[1:]}. Both axes are logarithmic.", alt, draw(paint, alt))
+    return draw("Documents per label", f"{alt[0].upper()}{alt[1:]}. Both axes are logarithmic.", alt, paint)
 
 
 def count_bars(bins: dict[str, int], title: str, unit: str) -> Plot:
-    """How many documents have so many labels or words, from counted ranges such as {"1": 20, "2-3": 5}."""
+    """Documents by their number of labels or words, from counted ranges such as {"1": 20, "2-3": 5}."""
     common = max(bins, key=lambda name: bins[name])
     alt = f"documents by number of {unit}; the most common is {common} with {bins[common]:,} documents"
 
@@ -214,13 +196,11 @@ def count_bars(bins: dict[str, int], title: str, unit: str) -> Plot:
         axes.bar(range(len(bins)), list(bins.values()), color=FIRST)
         axes.set(xlabel=unit, ylabel="documents")
         axes.yaxis.set_major_formatter("{x:,.0f}")
-        slanted = sum(map(len, bins)) > 60
-        axes.set_xticks(
-            range(len(bins)), list(bins), rotation=45 if slanted else 0, ha="right" if slanted else "center"
-        )
+        slant: dict[str, Any] = {"rotation": 45, "ha": "right"} if sum(map(len, bins)) > 60 else {}
+        axes.set_xticks(range(len(bins)), list(bins), **slant)
         axes.grid(axis="x", visible=False)
 
-    return Plot(title, f"{alt[0].upper()}{alt[1:]}.", alt, draw(paint, alt))
+    return draw(title, f"{alt[0].upper()}{alt[1:]}.", alt, paint)
 
 
 def legend_above(axes: Axes, columns: int = 3) -> None:

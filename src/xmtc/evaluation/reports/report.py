@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from xmtc.corpus.labels import Csr
-from xmtc.evaluation.ranking import METRICS, PROPENSITY_SCORED, Judged
+from xmtc.evaluation.ranking import METRICS, PROPENSITY_SCORED
 from xmtc.evaluation.reports.html import write_page
 from xmtc.evaluation.result import Evaluation, LabelRow
 from xmtc.evaluation.significance import bootstrap_intervals
@@ -18,18 +15,18 @@ from xmtc.predictions import ScoreKind
 
 SNIPPET = 320  # characters of a sample's text
 LISTED = 15  # rows in the lists of worst and of confused labels
+MOST_MISSED = 500  # labels among which confusions are sought, which bounds the work for millions of labels
 
 
 class Marked(NamedTuple):
-    """A label of a sample document; `verdict` is "right", "wrong" or "missed", and a missed one has no score."""
+    """A label of a sample document; `verdict` is "right", "wrong" or "missed"; a missed label has no score."""
 
     name: str
     verdict: str
     score: str
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """One document with what was predicted and what was missed."""
 
     id: str
@@ -38,7 +35,7 @@ class Sample:
 
 
 class Confusion(NamedTuple):
-    """Documents that should have the label `missed` and were given the label `instead`, which is wrong for them."""
+    """Documents with the true label `missed` that got the label `instead`, which is wrong for them."""
 
     missed: str
     instead: str
@@ -62,13 +59,13 @@ def write_report(
     from xmtc.evaluation.reports.plots import depth_curve, frequency_bars, reliability, score_histogram
 
     k = max(evaluation.k)
-    predictions, judged = evaluation.predictions, evaluation.judged
-    names = [name for name in METRICS if judged.weights is not None or name not in PROPENSITY_SCORED]
+    predictions, ranking = evaluation.predictions, evaluation.ranking
+    names = [name for name in METRICS if ranking.weights is not None or name not in PROPENSITY_SCORED]
     shown = [f"{name}@{k}" for name in names for k in evaluation.k]
     plots = [depth_curve(evaluation), frequency_bars(evaluation)]
     if predictions.kind is not ScoreKind.RANKING:
         plots.append(reliability(evaluation))
-    plots.append(score_histogram(predictions, judged.hits))
+    plots.append(score_histogram(predictions, ranking.hits))
     write_page(
         "report.html.j2",
         path,
@@ -76,7 +73,7 @@ def write_report(
         evaluation=evaluation,
         k=k,
         names=names,
-        intervals=bootstrap_intervals(judged, shown, resamples=resamples, seed=seed),
+        intervals=bootstrap_intervals(ranking, shown, resamples=resamples, seed=seed),
         resamples=resamples,
         set_metrics=_set_metrics(evaluation),
         plots=[plot for plot in plots if plot is not None],
@@ -92,33 +89,28 @@ def worst_labels(evaluation: Evaluation, rows: int) -> list[LabelRow]:
     return sorted(missed, key=lambda row: row.hits - row.test)[:rows]
 
 
-def confusions(evaluation: Evaluation, rows: int, among: int = 500) -> list[Confusion]:
-    """The most frequent pairs (label missed, irrelevant label listed) over documents.
-
-    Only the `among` most missed labels are looked at, which bounds the work for millions of labels.
-    """
+def confusions(evaluation: Evaluation, rows: int) -> list[Confusion]:
+    """The most frequent pairs (label missed, irrelevant label listed) over documents, among the most missed labels."""
     k = max(evaluation.k)
-    judged, labels = evaluation.judged, evaluation.truth.labels
-    true, _, hits = judged.label_counts(k)
-    often = np.argsort(hits - true, kind="stable")[:among]
-    found, wrong = _listed(judged, k, right=True), _listed(judged, k, right=False)
-    missed = (judged.truth - found)[:, often]
-    together = (missed.T @ wrong).tocoo()
+    ranking, labels = evaluation.ranking, evaluation.truth.labels
+    true, _, hits = ranking.label_counts(k)
+    often = np.argsort(hits - true, kind="stable")[:MOST_MISSED]
+    missed = (ranking.truth - ranking.listed(k, relevant=True))[:, often]
+    together = (missed.T @ ranking.listed(k, relevant=False)).tocoo()
     counts, (missing, instead) = together.data, together.coords
     most = np.lexsort((instead, missing, -counts))[:rows].tolist()
-    return [
-        Confusion(
-            labels.name(often[missing[at]]), labels.name(instead[at]), int(counts[at]), int(true[often[missing[at]]])
-        )
-        for at in most
-        if counts[at]
-    ]
+    found = []
+    for at in most:
+        label = often[missing[at]]
+        if counts[at]:
+            found.append(Confusion(labels.name(label), labels.name(instead[at]), int(counts[at]), int(true[label])))
+    return found
 
 
 def draw_samples(evaluation: Evaluation, count: int, seed: int) -> list[Sample]:
     """Random documents, in the corpus' order, with their labels marked right, wrong or missed."""
     k = max(evaluation.k)
-    corpus, top, hits = evaluation.truth, evaluation.predictions.top(k), evaluation.judged.hits
+    corpus, top, hits = evaluation.truth, evaluation.predictions.top(k), evaluation.ranking.hits
     rows = np.random.default_rng(seed).choice(len(corpus), min(count, len(corpus)), replace=False)
     samples = []
     for row in sorted(rows.tolist()):
@@ -149,17 +141,6 @@ def _set_metrics(evaluation: Evaluation) -> list[tuple[str, str]]:
         for words, key in kinds
         if key.format("F1") in evaluation.values
     ]
-
-
-def _listed(judged: Judged, k: int, *, right: bool) -> Csr:
-    """Documents x labels, 1 where one of the first k labels is right, or else wrong."""
-    ids = judged.ids[:, :k]
-    chosen = (ids >= 0) & (judged.hits[:, :k] == right)
-    indptr = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))])
-    flat = ids[chosen]
-    listed: Csr = csr_array((np.ones(len(flat), np.float32), flat, indptr), shape=judged.truth.shape)
-    listed.sort_indices()
-    return listed
 
 
 def snippet(text: str) -> str:

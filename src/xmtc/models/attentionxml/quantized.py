@@ -1,7 +1,7 @@
-"""Prediction with an LSTM: words, states and weights are multiplied as bytes.
+"""Int8 prediction: words, LSTM states and weights are multiplied as bytes.
 
-States lie between -1 and 1, so that a byte tells them within 0.004; weights and word vectors have a unit for each row.
-Sums of whole numbers are exact: a document gets the same states whatever else is read with it.
+States lie between -1 and 1 and have a fixed scale of 1/127; weights and word vectors have a scale for each row. Integer
+sums are exact: a document gets the same states whatever else is in its batch.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from xmtc.kernels.int8_lstm import UNIT, lstm_document, lstm_step, round_states, scaled_sums
 from xmtc.nn.batching import Ints
 from xmtc.nn.layers import BiLstm, reversal
-from xmtc.nn.packing import packed
 
 BLOCK = 512  # rows that are multiplied at a time
 ROWS = 16
+LARGEST = 127  # of int8
 FRESH = 2  # the place of the gate with what is new in a cell among torch's four, the only one that is no sigmoid
 
 
@@ -47,9 +47,9 @@ def int8_lstm_forward(
     """
     weights = {name: weight.detach() for name, weight in lstm.named_parameters()}
     recurrent, documents = weights["weight_hh_l0"], words.shape[1]
-    word_bytes, word_units = _as_bytes(vectors)
-    input_bytes, input_units = _as_bytes(weights["weight_ih_l0"])
-    state_bytes, state_units = _as_bytes(recurrent)
+    word_bytes, word_units = quantize_rows(vectors)
+    input_bytes, input_units = quantize_rows(weights["weight_ih_l0"])
+    state_bytes, state_units = quantize_rows(recurrent)
     state_units /= UNIT
     input_projection = _product(word_bytes, input_bytes)  # (distinct words, 4 * hidden)
     halves = torch.full((4, lstm.hidden_size), 0.5).index_fill_(0, torch.tensor(FRESH), 1.0).flatten()
@@ -92,7 +92,7 @@ def rows_to_read(lengths: Ints, tokens: int) -> list[int]:
 class QuantizedStates:
     """States (documents, tokens, width) as bytes, to be multiplied with many rows of weights.
 
-    >>> found = QuantizedStates(torch.tensor([[[1.0, -0.5]]])).times(torch.tensor([[2.0, 2.0]]))
+    >>> found = QuantizedStates(torch.tensor([[[1.0, -0.5]]])).matmul(torch.tensor([[2.0, 2.0]]))
     >>> found.shape, round(found.item(), 2)
     (torch.Size([1, 1, 1]), 0.99)
     """
@@ -101,9 +101,9 @@ class QuantizedStates:
         self._shape = states.shape[:-1]
         self._bytes = torch.from_numpy(round_states(states.flatten().numpy())).view(-1, states.shape[-1])
 
-    def times(self, rows: Tensor) -> Tensor:
+    def matmul(self, rows: Tensor) -> Tensor:
         """(rows, width) -> (documents, tokens, rows)."""
-        values, units = _as_bytes(rows)
+        values, units = quantize_rows(rows)
         scaled = scaled_sums(_product(self._bytes, values).numpy(), (units / UNIT).numpy())
         return torch.from_numpy(scaled).view(*self._shape, -1)
 
@@ -125,7 +125,13 @@ def _product(left: Tensor, right: Tensor) -> Tensor:
     return result
 
 
-def _as_bytes(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """(rows in whole numbers, the unit of each)."""
-    parts = packed(rows.detach().numpy(), "int8")
-    return torch.from_numpy(parts["values"]), torch.from_numpy(parts["scales"][:, 0])
+def quantize_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """(rows as int8, the scale of each row).
+
+    >>> values, scales = quantize_rows(torch.tensor([[1.0, -0.5]]))
+    >>> values.tolist(), (values * scales[:, None]).round(decimals=2).tolist()
+    ([[127, -64]], [[1.0, -0.5]])
+    """
+    array = rows.detach().numpy()
+    scales = np.maximum(np.abs(array).max(1, keepdims=True, initial=0), 1e-30).astype(np.float32) / LARGEST
+    return torch.from_numpy(np.rint(array / scales).astype(np.int8)), torch.from_numpy(scales[:, 0])

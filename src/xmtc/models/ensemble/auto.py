@@ -1,12 +1,11 @@
-"""`auto`: the best that can be had in a given time: methods are tried, the cheapest first, and those that help blended.
+"""`auto`: the best blend within a time budget: it tries methods, the cheapest first, and blends those that help.
 
-What it does: looks at the corpus; holds out some documents; trains methods on the rest, one after the other (see
-`xmtc.models.ensemble.search_space`), as long as the time that the next will take, foreseen from what the ones before
-took, is left; after each one asks the held-out documents which methods, blended how, are best
-(`xmtc.models.ensemble.stacking`). In the end the chosen ones are trained again on all documents, for which time is set
-aside. A network gets the time that is left, and ends with the best weights that it has by then. `report_` says what was
-done and why. Ctrl-C and the end of the time keep the best so far; at least one method is trained, however short the
-time.
+What it does: holds out some documents and trains methods on the rest, one after the other (see
+`xmtc.models.ensemble.search_space`), as long as the next one's estimated time is left; after each one the held-out
+documents decide which methods to blend, and how (`xmtc.models.ensemble.stacking`). In the end the chosen methods are
+trained again on all documents, for which time is reserved. A network gets the time that is left and ends with its best
+weights so far. `report_` says what was done and why. Ctrl-C and the end of the time keep the best so far; at least one
+method is trained, however short the time.
 
 Where it differs from a paper: there is none. The choice depends on time, so that two runs can end with different
 members; with the same members the same seed gives the same model.
@@ -18,7 +17,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,7 +32,7 @@ from xmtc.errors import MissingExtra, XmtcError
 from xmtc.memory import available_memory
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.calibration import LIST_LENGTH
-from xmtc.models.ensemble.blend import Ensemble, held_out
+from xmtc.models.ensemble.blend import Ensemble, split_holdout
 from xmtc.models.ensemble.search_space import CANDIDATES, Candidate, Facts
 from xmtc.models.ensemble.stacking import Choice, choose
 from xmtc.models.registry import load, make
@@ -42,11 +40,11 @@ from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import clock
 from xmtc.storage import FolderReader, FolderWriter
 
-WARM_UP = 60  # documents on which a method is trained first, so that compiling it is not taken for slowness
+WARM_UP = 60  # documents on which a method is trained first, so that its time does not include compilation
 FINISHING = 0.04  # share of the budget for what comes after the last training, such as saving
-WITHOUT_JUDGES = ("knn", "dismec")  # what is blended if there are too few documents to judge by
+WITHOUT_HOLDOUT = ("knn", "dismec")  # what is blended if there are too few documents to hold any out
 REPORT = "report"
-WORTH_KEEPING = 1.0  # seconds of training; what took less is not kept for a run that goes on
+WORTH_KEEPING = 1.0  # seconds of training; a model that took less is not kept for a resumed run
 
 
 class AutoConfig(ModelConfig):
@@ -73,25 +71,25 @@ class AutoConfig(ModelConfig):
 
 @dataclass
 class Trial:
-    """A method that was tried or not, and what came of it."""
+    """A method that was tried or not, and the outcome."""
 
     method: str
     foreseen: float  # seconds
     took: float = 0.0
     quality: float | None = None  # nDCG@5 on the held-out documents, in percent
-    blend: float | None = None  # of the best blend from then on
+    blend: float | None = None  # the same of the best blend so far
     note: str = ""
     kept: bool = False
 
 
 @dataclass(eq=False)
 class Trained:
-    """A method that was trained, with its answers for the held-out documents."""
+    """A method that was trained, with its predictions for the held-out documents."""
 
     candidate: Candidate
     model: Model
     lists: Predictions
-    tried: Trial
+    trial: Trial
 
 
 class Auto(Ensemble):
@@ -115,8 +113,6 @@ class Auto(Ensemble):
     config: AutoConfig
 
     report_: dict[str, Any]
-    #: Called whenever there is a better model than before; `xmtc train` saves it.
-    on_better: Callable[[], None] | None = None
 
     def check_installed(self) -> None:
         """A MissingExtra if every method to choose from needs one; else those that do are left out, which is said."""
@@ -136,19 +132,12 @@ class Auto(Ensemble):
         search = Search(self, corpus, valid, checkpoints)
         try:
             search.run()
-            search.train_again()
+            search.refit()
         except KeyboardInterrupt:
             if not search.trained:
                 raise
             search.say("stopped; the best so far is kept")
         search.finish()
-
-    def answer_with(self, corpus: Corpus, trained: list[Trained], choice: Choice | None) -> None:
-        """Be what was chosen, until something better is."""
-        self.adopt([each.candidate.name for each in trained], [each.model for each in trained], choice)
-        self.labels_ = corpus.labels.with_counts(corpus.label_counts)
-        self.train_documents_ = len(corpus)
-        self.training_ = {"corpus": corpus.name, "documents": len(corpus)}
 
     def _save(self, folder: FolderWriter) -> None:
         super()._save(folder)
@@ -165,53 +154,48 @@ class Search:
     def __init__(self, auto: Auto, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         self.auto, self.corpus, self.checkpoints = auto, corpus, checkpoints
         self.seed = auto.config.seed
-        self.rest, self.judges = (corpus, valid) if valid is not None else held_out(corpus, self.seed)
+        self.train, self.holdout = (corpus, valid) if valid is not None else split_holdout(corpus, self.seed)
+        self.refits = len(self.train) < len(corpus)  # whether methods are trained again on all documents
         self.budget = seconds_in(auto.config.budget)
         self.end = time.monotonic() + self.budget * (1 - FINISHING)
-        self.facts = Facts.of(self.rest, self.seed)
-        self.tried: list[Trial] = []
-        self.trained: list[Trained] = []  # those that the best blend is made of
+        self.facts = Facts.of(self.train, self.seed)
+        self.trials: list[Trial] = []
+        self.trained: list[Trained] = []  # the members of the best blend
         self.choice: Choice | None = None
-        self.foreseen = self.took = 2.0  # seconds of what was trained; the first ones hardly say how fast a machine is
-        self.again: list[str] = []
+        self.foreseen = self.took = 2.0  # seconds of training; so the first ones change `cost` only a little
+        self.refitted: list[str] = []
         checkpoints.put("auto", {"seed": np.array([self.seed])})  # says whose pieces are in the folder
 
     @staticmethod
     def say(what: str) -> None:
-        """A line of the report, as it comes."""
+        """Print a line of progress."""
         print(f"auto: {what}", file=sys.stderr, flush=True)
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """Seconds that are left of the budget."""
         return self.end - time.monotonic()
 
-    @property
-    def pace(self) -> float:
-        """How many times longer than foreseen trainings take here."""
-        return self.took / self.foreseen
-
     def cost(self, candidate: Candidate) -> float:
-        """Seconds that a method will take."""
-        return candidate.seconds(self.facts) * self.pace
+        """Seconds that a method will take, as foreseen and corrected by how long the ones before took."""
+        return candidate.seconds(self.facts) * self.took / self.foreseen
 
     def run(self) -> None:
         """Try the methods, cheapest first."""
         self.say(str(self.facts))
-        valid = f"{len(self.judges):,} documents judge" if self.judges is not None else "too few documents to judge by"
-        self.say(f"{clock(self.budget)} to spend; {len(self.rest):,} documents to learn from, {valid}")
+        held_out = f"{len(self.holdout):,} held out" if self.holdout is not None else "too few to hold any out"
+        self.say(f"{clock(self.budget)} to spend; {len(self.train):,} documents to learn from, {held_out}")
         names = self.auto.config.methods or [candidate.name for candidate in CANDIDATES]
-        if self.judges is None:
-            names = [name for name in names if name in WITHOUT_JUDGES] or list(names)[:1]
+        if self.holdout is None:
+            names = [name for name in names if name in WITHOUT_HOLDOUT] or list(names)[:1]
         wanted = self._installed([candidate for candidate in CANDIDATES if candidate.name in names])
         for candidate in sorted(wanted, key=lambda each: each.seconds(self.facts)):
-            tried = Trial(candidate.name, round(self.cost(candidate), 1))
-            self.tried.append(tried)
-            tried.note = self._refusal(candidate)
-            if not tried.note:
-                self._try(candidate, tried)
-            if tried.quality is None:
-                self.say(f"{candidate.name}: {tried.note}")
+            trial = Trial(candidate.name, round(self.cost(candidate), 1), note=self._refusal(candidate))
+            self.trials.append(trial)
+            if not trial.note:
+                self._try(candidate, trial)
+            if trial.quality is None:
+                self.say(f"{candidate.name}: {trial.note}")
 
     def _installed(self, wanted: list[Candidate]) -> list[Candidate]:
         """The methods whose extra is there; which ones are left out is said, and how to have them."""
@@ -222,77 +206,83 @@ class Search:
                 candidate.check_installed()
                 there.append(candidate)
             except MissingExtra as error:
-                self.tried.append(Trial(candidate.name, 0.0, note=f"not tried: {error}"))
+                self.trials.append(Trial(candidate.name, 0.0, note=f"not tried: {error}"))
                 left_out.setdefault(error.extra, []).append(candidate.name)
         for extra, names in left_out.items():
             self.say(f"left out: {', '.join(names)}; to have them: pip install 'xmtc[{extra}]'")
         return there
 
     def _refusal(self, candidate: Candidate) -> str:
-        """Why a method is not to be tried; "" if it is."""
+        """Why a method is not tried; "" if it is."""
         if why := candidate.refusal(self.facts):
             return f"not tried: {why}"
         if not self.trained:
             return ""  # so that there is a model, however little time
         try:
-            needed = make(candidate.model, **candidate.settings).memory_needed(self.rest)
+            needed = make(candidate.model, **candidate.settings).memory_needed(self.train)
         except XmtcError as error:  # such as an encoder that is not installed
             return f"not tried: {error}"
         if needed > available_memory():
             return f"not tried: it needs about {needed / 2**30:.1f} GiB of memory, more than there is"
         cost = self.cost(candidate) * candidate.least
-        if not candidate.network and len(self.rest) < len(self.corpus):
-            cost *= 2  # once more with all documents
+        if not candidate.network and self.refits:
+            cost *= 2
         if cost > (spare := self._spare()):
             return f"not tried: it would take {clock(cost)}, {clock(max(0, spare))} are left"
         return ""
 
     def _spare(self) -> float:
-        """Seconds that are left if what was chosen is trained again on all documents."""
-        again = len(self.rest) < len(self.corpus)
-        return self.left - sum(each.tried.took for each in self.trained if again and not each.candidate.network)
+        """Seconds that are left after training the chosen methods again on all documents."""
+        return self.left - sum(each.trial.took for each in self.trained if self.refits and not each.candidate.network)
 
-    def _try(self, candidate: Candidate, tried: Trial) -> None:
+    def _try(self, candidate: Candidate, trial: Trial) -> None:
         """Train a method, and see whether it helps."""
         start = time.monotonic()
         bell = Alarm()
         try:
             with alarm(self.left) if self.trained else nullcontext(bell) as bell:
-                model = self._fitted(candidate, tried)
-            lists = model.predict(self.judges if self.judges is not None else self.rest[:1], LIST_LENGTH)
+                model = self._fitted(candidate, trial)
+            lists = model.predict(self.holdout if self.holdout is not None else self.train[:1], LIST_LENGTH)
         except KeyboardInterrupt:
-            tried.took = round(time.monotonic() - start, 1)
+            trial.took = round(time.monotonic() - start, 1)
             if not bell.rang:
-                tried.note = "stopped"
+                trial.note = "stopped"
                 raise
-            tried.note = "not finished when the time was up"
+            trial.note = "not finished when the time was up"
             return
         except Exception as error:  # one method must not take the others down
-            tried.note = _why(error)
+            trial.note = _why(error)
             return
-        self._weigh(Trained(candidate, model, lists, tried))
+        self._weigh(Trained(candidate, model, lists, trial))
 
-    def _fitted(self, candidate: Candidate, tried: Trial) -> Model:
+    def _fitted(self, candidate: Candidate, trial: Trial) -> Model:
         """A trained model, or the one that an earlier run left."""
-        settings = {"seed": self.seed, **candidate.settings}
         folder = self._folder(candidate)
         if folder is not None and (folder / "model").exists():
             model = load(folder / "model")
-            tried.took, tried.note = float(model.training_["seconds"]), "found as an earlier run left it"
+            trial.took, trial.note = float(model.training_["seconds"]), "found as an earlier run left it"
             return model
         if not candidate.network and candidate.seconds(self.facts):
-            make(candidate.model, **settings).fit(_sample(self.rest)).predict(self.rest[:WARM_UP], LIST_LENGTH)
+            labelled = np.flatnonzero(np.diff(self.train.targets.indptr))
+            self._new(candidate).fit(self.train[labelled[:WARM_UP]]).predict(self.train[:WARM_UP], LIST_LENGTH)
         start = time.monotonic()
-        model = make(candidate.model, **settings)
         with time_limit(max(1.0, min(self._spare(), 1.5 * self.cost(candidate))), candidate.trainings(self.facts)):
-            model.fit(self.rest, None, None if folder is None else folder / "pieces", self.checkpoints.log_folder)
-        tried.took = round(time.monotonic() - start, 1)
+            model = self._fit(candidate, self.train, "pieces")
+        trial.took = round(time.monotonic() - start, 1)
         if not candidate.network:
             self.foreseen += candidate.seconds(self.facts)
-            self.took += tried.took
-        if folder is not None and tried.took >= WORTH_KEEPING:
+            self.took += trial.took
+        if folder is not None and trial.took >= WORTH_KEEPING:
             model.save(folder / "model")
         return model
+
+    def _new(self, candidate: Candidate) -> Model:
+        return make(candidate.model, **{"seed": self.seed, **candidate.settings})
+
+    def _fit(self, candidate: Candidate, documents: Corpus, pieces: str) -> Model:
+        folder = self._folder(candidate)
+        checkpoints = folder / pieces if folder is not None else None
+        return self._new(candidate).fit(documents, None, checkpoints, self.checkpoints.log_folder)
 
     def _folder(self, candidate: Candidate) -> Path | None:
         name = candidate.name.replace(", ", "-").replace(" ", "-")
@@ -300,99 +290,86 @@ class Search:
 
     def _weigh(self, new: Trained) -> None:
         """Keep a method if the blend with it is better."""
-        every = [*self.trained, new]
-        choice = None
-        if self.judges is not None:
+        every, trial, choice = [*self.trained, new], new.trial, None
+        if self.holdout is not None:
             labels = new.lists.labels
             assert labels.counts is not None
-            lists = [each.lists for each in every]
-            choice = choose(lists, self.judges.with_labels(labels), labels.counts)
-        tried = new.tried
-        if choice is not None:
-            tried.quality = round(100 * choice.alone[-1], 2)
-            tried.blend = round(100 * max(choice.quality, self.choice.quality if self.choice else 0.0), 2)
+            choice = choose([each.lists for each in every], self.holdout.with_labels(labels), labels.counts)
         if choice is None:
             self.trained = every
-        elif self.choice is None or choice.quality > self.choice.quality:
-            self.trained, self.choice = [every[at] for at in choice.kept], _renumbered(choice)
-        names = ", ".join(each.candidate.name for each in self.trained)
-        alone = f"nDCG@5 {tried.quality:.2f}" if tried.quality is not None else "trained"
-        blended = f", together {tried.blend:.2f} ({names})" if len(self.trained) > 1 and tried.blend else ""
-        note = f" ({tried.note})" if tried.note else ""
-        self.say(f"{tried.method}: {clock(tried.took)}, {alone}{blended}{note}")
+        else:
+            if self.choice is None or choice.ndcg > self.choice.ndcg:
+                self.trained, self.choice = [every[at] for at in choice.kept], choice
+            trial.quality, trial.blend = round(100 * choice.alone[-1], 2), round(100 * self.choice.ndcg, 2)
+        alone = f"nDCG@5 {trial.quality:.2f}" if trial.quality is not None else "trained"
+        blended = f", together {trial.blend:.2f} ({self.names})" if len(self.trained) > 1 and trial.blend else ""
+        note = f" ({trial.note})" if trial.note else ""
+        self.say(f"{trial.method}: {clock(trial.took)}, {alone}{blended}{note}")
         if new in self.trained:
             self._adopt()
             if self.auto.on_better is not None:
                 self.auto.on_better()
 
+    @property
+    def names(self) -> str:
+        """The members of the best blend."""
+        return ", ".join(each.candidate.name for each in self.trained)
+
     def _adopt(self) -> None:
-        self.auto.answer_with(self.corpus, self.trained, self.choice)
-        self.auto.report_ = self.report()
+        """Let `auto` be the best blend so far."""
+        auto, corpus, stack = self.auto, self.corpus, self.choice.stack if self.choice is not None else None
+        auto.adopt([each.candidate.name for each in self.trained], [each.model for each in self.trained], stack)
+        auto.labels_ = corpus.labels.with_counts(corpus.label_counts)
+        auto.training_ = {"corpus": corpus.name, "documents": len(corpus)}
+        auto.report_ = self.report()
 
     def finish(self) -> None:
-        """Say what came out."""
+        """Adopt the best blend for good, and say what it is."""
         if not self.trained:
-            reasons = "; ".join(f"{tried.method}: {tried.note}" for tried in self.tried)
+            reasons = "; ".join(f"{trial.method}: {trial.note}" for trial in self.trials)
             raise XmtcError(f"{self.corpus.name}: no method could be trained ({reasons})")
         self._adopt()
-        names = ", ".join(each.candidate.name for each in self.trained)
         if self.choice is not None:
-            best = max((tried for tried in self.tried if tried.quality is not None), key=lambda each: each.quality or 0)
+            best = max(self.trials, key=lambda trial: -1.0 if trial.quality is None else trial.quality)
             self.say(
-                f"{names}: nDCG@5 {100 * self.choice.quality:.2f} on held-out documents; "
+                f"{self.names}: nDCG@5 {100 * self.choice.ndcg:.2f} on held-out documents; "
                 f"the best alone is {best.method} with {best.quality:.2f}"
             )
-        if self.again:
-            self.say(f"trained again on all documents: {', '.join(self.again)}")
+        if self.refitted:
+            self.say(f"trained again on all documents: {', '.join(self.refitted)}")
 
-    def train_again(self) -> None:
-        """Train what was chosen on all documents, the quickest first, as far as the time goes."""
-        if len(self.rest) == len(self.corpus):
+    def refit(self) -> None:
+        """Train the chosen methods on all documents, the quickest first, as long as there is time."""
+        if not self.refits:
             return
-        for each in sorted(self.trained, key=lambda each: each.tried.took):
+        for each in sorted(self.trained, key=lambda each: each.trial.took):
             candidate = each.candidate
-            if candidate.network or each.tried.took * len(self.corpus) / len(self.rest) > self.left:
+            if candidate.network or each.trial.took * len(self.corpus) / len(self.train) > self.left:
                 continue
-            folder = self._folder(candidate)
-            pieces = folder / "all-pieces" if folder is not None else None
             with alarm(self.left) as bell:
                 try:
-                    each.model = make(candidate.model, **{"seed": self.seed, **candidate.settings}).fit(
-                        self.corpus, None, pieces, self.checkpoints.log_folder
-                    )
+                    each.model = self._fit(candidate, self.corpus, "all-pieces")
                 except KeyboardInterrupt:
                     if not bell.rang:
                         raise
                     return
-                except Exception as error:  # then the one that has not seen the judges' documents stays
+                except Exception as error:  # then the model that was trained without the held-out documents stays
                     self.say(f"{candidate.name} on all documents: {_why(error)}")
                     continue
-            self.again.append(candidate.name)
+            self.refitted.append(candidate.name)
 
     def report(self) -> dict[str, Any]:
         """What was done and why, for the model's folder."""
-        for tried in self.tried:
-            tried.kept = any(each.tried is tried for each in self.trained)
+        for trial in self.trials:
+            trial.kept = any(each.trial is trial for each in self.trained)
         return {
             "corpus": asdict(self.facts),
-            "judged by": len(self.judges) if self.judges is not None else 0,
-            "nDCG@5": round(100 * self.choice.quality, 2) if self.choice is not None else None,
-            "trained on all documents": self.again,
-            "methods": [asdict(tried) for tried in self.tried],
+            "held-out documents": len(self.holdout) if self.holdout is not None else 0,
+            "nDCG@5": round(100 * self.choice.ndcg, 2) if self.choice is not None else None,
+            "trained on all documents": self.refitted,
+            "methods": [asdict(trial) for trial in self.trials],
         }
-
-
-def _sample(corpus: Corpus) -> Corpus:
-    """A few documents with labels."""
-    labelled = np.flatnonzero(np.diff(corpus.targets.indptr))
-    return corpus[labelled[:WARM_UP]]
 
 
 def _why(error: Exception) -> str:
     return f"failed: {str(error) or type(error).__name__}"
-
-
-def _renumbered(choice: Choice) -> Choice:
-    """The same choice for the list of the members that it keeps."""
-    alone = tuple(choice.alone[at] for at in choice.kept)
-    return Choice(tuple(range(len(choice.kept))), choice.stack, choice.quality, alone)

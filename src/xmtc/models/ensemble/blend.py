@@ -1,21 +1,22 @@
-"""`blend`: several models that answer together, each with the say that validation documents give it.
+"""`blend`: several models that answer together, with weights learned on held-out documents.
 
 Stacked generalisation: Wolpert, "Stacked Generalization", Neural Networks 5, 1992; with lists instead of scores for all
 labels, and weights for head, middle and tail labels.
 
-What it does: the members are trained on a part of the documents and tag the rest; from these lists curves and weights
-are learned that say how likely each label is right, given where and how high each member lists it (see
-`xmtc.models.ensemble.stacking`). Members that add nothing are dropped, and if the best member alone is better, judged
-on documents that the weights were not learned on, it is taken as it is. Then the members that are left are trained
-again on all documents (`refit`). With validation documents of your own, members see the whole corpus at once.
+What it does: the members are trained on a part of the documents and tag the rest; from these lists it learns how likely
+each label is relevant, given each member's score and rank (see `xmtc.models.ensemble.stacking`). Members that add
+nothing are dropped, and if the best member alone is better on documents that the weights were not learned on, it is
+used as it is. Then the remaining members are trained again on all documents (`refit`). With validation documents of
+your own, members see the whole corpus at once.
 
-Cost: the members', trained twice with `refit`; learning the weights takes seconds. A prediction asks every member that
-was kept for 100 labels. Only lists of labels go from one to the other, never a score for every label.
+Cost: the members', trained twice with `refit`; learning the weights takes seconds. A prediction takes 100 labels from
+every member that was kept, never a score for every label.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,45 +28,43 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder, ConfigError, MissingExtra, XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.calibration import LIST_LENGTH
-from xmtc.models.ensemble.stacking import FEWEST, Choice, Stack, Table, choose
+from xmtc.models.ensemble.stacking import FEWEST, Stack, Table, choose
 from xmtc.models.explanation import Explanation
 from xmtc.models.registry import CATALOGUE, make, model_class
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderReader, FolderWriter
 
-#: Of a corpus this many documents are held out for the weights, or a tenth; of a small one a fifth, up to the first.
-HELD_OUT, MOST_HELD_OUT = 500, 2000
+#: A tenth of the documents is held out for the weights, but at least 500 (or a fifth, if that is less), at most 2000.
+MIN_HOLDOUT, MAX_HOLDOUT = 500, 2000
 BATCH = 4096
 MEMBERS = "members"
 ENSEMBLES = ("blend", "auto")
 
 
-def held_out(corpus: Corpus, seed: int) -> tuple[Corpus, Corpus | None]:
+def split_holdout(corpus: Corpus, seed: int) -> tuple[Corpus, Corpus | None]:
     """(documents to train members on, documents to learn weights on), in blocks; all and none if there are too few.
 
-    >>> rest, valid = held_out(Corpus.of(["..."] * 3000, [["a"]] * 3000), seed=0)
-    >>> len(rest), len(valid)
+    >>> train, holdout = split_holdout(Corpus.of(["..."] * 3000, [["a"]] * 3000), seed=0)
+    >>> len(train), len(holdout)
     (2490, 510)
     """
-    size = min(MOST_HELD_OUT, max(len(corpus) // 10, min(HELD_OUT, len(corpus) // 5)))
+    size = min(MAX_HOLDOUT, max(len(corpus) // 10, min(MIN_HOLDOUT, len(corpus) // 5)))
     return corpus.split(size, seed=seed, method="blocks") if size >= FEWEST else (corpus, None)
 
 
 class Ensemble(Model):
-    """What answers with several models, however they were chosen: `blend` and `auto`."""
+    """A model that answers with several models, however they were chosen: `blend` and `auto`."""
 
     names_: list[str]
     members_: list[Model]
     stack_: Stack
 
-    def adopt(self, names: Sequence[str], models: Sequence[Model], choice: Choice | None) -> None:
-        """Answer with these models as a choice says, or all alike if there is none."""
-        labels = models[0]._fitted()
-        assert labels.counts is not None
-        kept = choice.kept if choice is not None else range(len(models))
-        self.names_, self.members_ = [names[at] for at in kept], [models[at] for at in kept]
-        kinds = [model.score_kind for model in self.members_]
-        self.stack_ = choice.stack if choice is not None else Stack.equal(kinds, labels.counts)
+    def adopt(self, names: Sequence[str], models: Sequence[Model], stack: Stack | None) -> None:
+        """Answer with these models, stacked as given, or with equal weights."""
+        counts = models[0]._fitted().counts
+        assert counts is not None
+        self.names_, self.members_ = list(names), list(models)
+        self.stack_ = stack or Stack.equal([model.score_kind for model in models], counts)
 
     def _lists(self, corpus: Corpus, k: int) -> list[Predictions]:
         return [member.predict(corpus, max(k, LIST_LENGTH)) for member in self.members_]
@@ -74,56 +73,50 @@ class Ensemble(Model):
         if self.stack_.as_it_is:
             top = self.stack_.curves[0].apply(self.members_[0].predict(corpus, k))
             return Predictions(top.ids, top.scores, self._fitted(), self.score_kind)
-        parts = []
-        for start in range(0, len(corpus), BATCH):
-            lists = self._lists(corpus[start : start + BATCH], k)
-            table = Table.of(lists)
-            parts.append(table.top(self.stack_.probabilities(table), k, lists[0], self.score_kind))
-        ids, scores = (np.concatenate([getattr(part, what) for part in parts]) for what in ("ids", "scores"))
+        starts = range(0, len(corpus), BATCH)
+        tables = (Table.of(self._lists(corpus[start : start + BATCH], k)) for start in starts)
+        parts = [table.top(self.stack_.probabilities(table), k) for table in tables]
+        ids, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
         return Predictions(ids, scores, self._fitted(), self.score_kind)
 
     def _explain(self, text: str, label: int) -> Explanation:
-        """What each member says and adds; the words are those of the member that speaks loudest and can explain."""
-        labels, document = self._fitted(), Corpus.of([text])
-        lists = self._lists(document, LIST_LENGTH)
-        places = [np.flatnonzero(part.ids[0] == label) for part in lists]
-        table = Table.of(lists)
-        row = table.label == label
-        score = float(self.stack_.probabilities(table)[row].sum())
-        shares = self.stack_.shares(table)[row].sum(axis=0).tolist()
+        """What each member says and adds; the words are those of the member that adds most and can explain."""
+        name, table = self._fitted().name(label), Table.of(self._lists(Corpus.of([text]), LIST_LENGTH))
+        row = table.rows(table.label == label)  # one row, or none if no member lists the label
+        score = float(self.stack_.probabilities(row).sum())
+        shares = self.stack_.shares(row).sum(axis=0)
+        ranks = row.rank[0] if len(row) else np.full(len(self.members_), -1)
         evidence = []
-        for name, part, place, share in zip(self.names_, lists, places, shares, strict=True):
-            if not len(place):
-                evidence.append(f"{name} does not list it among its first {LIST_LENGTH}")
+        for at, member in enumerate(self.names_):
+            if ranks[at] < 0:
+                evidence.append(f"{member} does not list it among its first {LIST_LENGTH}")
                 continue
-            says = f"{name} lists it in place {place[0] + 1} with a score of {part.scores[0, place[0]]:.3f}"
-            evidence.append(says if self.stack_.as_it_is else f"{says}, which adds {share:+.2f} to its log-odds")
-        loudest = [at for at in np.argsort([-s for s in shares], kind="stable").tolist() if len(places[at])]
-        for at in loudest or range(len(lists)):
-            member = self.members_[at]
-            if member.capabilities.explain:
-                why = member._explain(text, label)
+            says = f"{member} lists it in place {ranks[at] + 1} with a score of {row.score[0, at]:.3f}"
+            added = f", which adds {shares[at]:+.2f} to its log-odds"
+            evidence.append(says if self.stack_.as_it_is else says + added)
+        by_share = [at for at in np.argsort(-shares, kind="stable").tolist() if ranks[at] >= 0]
+        for at in by_share or range(len(self.members_)):
+            if self.members_[at].capabilities.explain:
+                why = self.members_[at]._explain(text, label)
                 evidence += [f"the words are those of {self.names_[at]}", *why.evidence]
-                return Explanation(labels.name(label), score, why.words, tuple(evidence), why.text, why.spans)
-        return Explanation(labels.name(label), score, (), tuple(evidence))
+                return replace(why, label=name, score=score, evidence=tuple(evidence))
+        return Explanation(name, score, (), tuple(evidence))
 
     def _save(self, folder: FolderWriter) -> None:
-        facts = [
-            {"name": name, "kind": member.name, "config": member.config.model_dump(mode="json"),
-             "training": {**member.training_, "documents": member.train_documents_}}
-            for name, member in zip(self.names_, self.members_, strict=True)
-        ]  # fmt: skip
-        folder.json(MEMBERS, facts)
+        facts = []
         folder.arrays("stack", self.stack_.to_arrays())
-        for at, member in enumerate(self.members_):
-            part = folder.part(f"member{at}")
+        for at, (name, member) in enumerate(zip(self.names_, self.members_, strict=True)):
+            config = member.config.model_dump(mode="json")
+            facts.append({"name": name, "kind": member.name, "config": config, "training": member.training_})
             counts = member._fitted().counts
             assert counts is not None
+            part = folder.part(f"member{at}")
             part.arrays("counts", {"counts": counts})
             member.write(part)
+        folder.json(MEMBERS, facts)
 
     def _load(self, folder: FolderReader) -> None:
-        labels, facts = self._fitted(), _checked(folder)
+        labels, facts = self._fitted(), _member_facts(folder)
         self.names_, self.members_ = [entry["name"] for entry in facts], []
         with folder.building("stack"):
             self.stack_ = Stack.from_arrays(folder.arrays("stack"), len(facts), len(labels))
@@ -138,9 +131,9 @@ class Ensemble(Model):
 
 
 class BlendConfig(ModelConfig):
-    """The models that are blended, each a name or `{model: NAME, set: {...}}`, and whether they see all documents.
+    """The members, each a name or `{model: NAME, set: {...}}`, and whether they are trained again on all documents.
 
-    A member has the blend's seed unless its own is set.
+    A member has the blend's seed unless it sets its own.
     """
 
     members: tuple[str | dict[str, Any], ...] = Field(("bonsai", "knn"), min_length=1)
@@ -158,7 +151,7 @@ class BlendConfig(ModelConfig):
 
 
 class Blend(Ensemble):
-    """Several models with the say that validation documents give them.
+    """Several models, with weights learned on held-out documents.
 
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 30, tags * 30)
@@ -179,7 +172,7 @@ class Blend(Ensemble):
 
     @classmethod
     def of(cls, models: Sequence[Model], valid: Corpus, names: Sequence[str] | None = None) -> Self:
-        """A blend of fitted models, from documents that none of them was trained on.
+        """A blend of fitted models, with weights learned on documents that none of them was trained on.
 
         The models must have been trained on the same labels. `names` are for explanations.
         """
@@ -193,8 +186,7 @@ class Blend(Ensemble):
         blend = cls(members=members)
         blend._blend(names or _numbered([model.name for model in models]), list(models), valid)
         largest = max(models, key=lambda model: model.train_documents_)
-        blend.labels_, blend.train_documents_ = largest._fitted(), largest.train_documents_
-        blend.training_ = dict(largest.training_)
+        blend.labels_, blend.training_ = largest._fitted(), largest.training_
         return blend
 
     def check_installed(self) -> None:
@@ -207,29 +199,29 @@ class Blend(Ensemble):
                 raise MissingExtra(f"blend: the member {what}", error.extra, error.library) from error
 
     def memory_needed(self, corpus: Corpus) -> int:
-        """Bytes: as if all members were trained at once; all are kept until the weights are learned."""
+        """Bytes: the sum over all members, which are kept until the weights are learned."""
         members = self._members()
         for member in members:
             member._check_input(corpus)
         return sum(member.memory_needed(corpus) for member in members)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        names = _numbered([_named(member)[0] for member in self.config.members])
-        rest, judges = (corpus, valid) if valid is not None else held_out(corpus, self.config.seed)
         models = self._members()
+        names = _numbered([model.name for model in models])
+        train, holdout = (corpus, valid) if valid is not None else split_holdout(corpus, self.config.seed)
         checkpoints.put(MEMBERS, {"count": np.array([len(models)])})  # says whose pieces these are
+
+        def fit(model: Model, documents: Corpus, at: int, suffix: str = "") -> Model:
+            pieces = _inside(checkpoints.folder, f"member{at}{suffix}")
+            return model.fit(documents, None, pieces, _inside(checkpoints.log_folder, f"{names[at]}{suffix}"))
+
         for at, model in enumerate(models):
-            model.fit(
-                rest, None, _inside(checkpoints.folder, f"member{at}"), _inside(checkpoints.log_folder, names[at])
-            )
-        self._blend(names, models, judges)
-        if self.config.refit and len(rest) < len(corpus):
-            for at, member in enumerate(self.members_):
-                place = models.index(member)
-                again = _inside(checkpoints.folder, f"member{place}-again")
-                self.members_[at] = type(member)(**member.config.model_dump()).fit(
-                    corpus, None, again, _inside(checkpoints.log_folder, f"{names[place]}-again")
-                )
+            fit(model, train, at)
+        self._blend(names, models, holdout)
+        if self.config.refit and len(train) < len(corpus):
+            fresh = self._members()
+            places = [models.index(member) for member in self.members_]
+            self.members_ = [fit(fresh[at], corpus, at, "-again") for at in places]
 
     def _blend(self, names: Sequence[str], models: Sequence[Model], valid: Corpus | None) -> None:
         """Learn the weights on documents that the models were not trained on."""
@@ -239,7 +231,10 @@ class Blend(Ensemble):
             assert labels.counts is not None
             lists = [model.predict(valid, LIST_LENGTH) for model in models]
             choice = choose(lists, valid.with_labels(labels), labels.counts)
-        self.adopt(names, models, choice)
+        if choice is None:
+            self.adopt(names, models, None)
+        else:
+            self.adopt([names[at] for at in choice.kept], [models[at] for at in choice.kept], choice.stack)
 
     def _members(self) -> list[Model]:
         """New models as configured."""
@@ -248,7 +243,7 @@ class Blend(Ensemble):
 
 
 def _named(member: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """(name, settings) of a member as it is configured.
+    """(name, settings) of a configured member.
 
     >>> _named("knn"), _named({"model": "knn", "set": {"power": 1.0}})
     (('knn', {}), ('knn', {'power': 1.0}))
@@ -275,8 +270,8 @@ def _inside(folder: Path | None, name: str) -> Path | None:
     return folder / name if folder is not None else None
 
 
-def _checked(folder: FolderReader) -> list[dict[str, Any]]:
-    """What a folder says of its members; an error if that cannot be."""
+def _member_facts(folder: FolderReader) -> list[dict[str, Any]]:
+    """Name, kind, configuration and training of each member; BadModelFolder if the file is damaged."""
     facts = folder.json(MEMBERS)
     kinds = {"name": str, "kind": str, "config": dict, "training": dict}
     if not isinstance(facts, list) or not facts:

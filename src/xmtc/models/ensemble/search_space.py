@@ -1,7 +1,7 @@
 """The methods that `auto` chooses from: which corpora they are for, with which settings, and what they cost.
 
 Seconds are those of two cores of 2021; only their proportions matter, since `auto` measures how fast the first methods
-are on the machine and corpus at hand. A further method is one line in CANDIDATES.
+are on this machine and corpus. A further method is one line in CANDIDATES.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.models.registry import model_class
 from xmtc.text.word_rules import WordRules
 
-SAMPLE = 400  # documents that are looked at for the names of their labels
+SAMPLE = 400  # documents that are searched for the names of their labels
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a corpus before anything is trained on it; `words` may be features, `named` is a share."""
+    """What is known about a corpus before training; `words` may be features, `named` is a share of the labels."""
 
     documents: int
     labels: int
@@ -33,7 +33,7 @@ class Facts:
 
     @classmethod
     def of(cls, corpus: Corpus, seed: int = 0) -> Facts:
-        """Look at a corpus.
+        """Measure a corpus.
 
         >>> Facts.of(Corpus.of(["red fruit", "blue sky"], [["fruit"], ["weather"]])).named
         0.5
@@ -66,17 +66,17 @@ class Facts:
 
     @property
     def words(self) -> float:
-        """Of all documents."""
+        """The words of all documents."""
         return self.documents * self.words_a_document
 
     @property
     def pairs(self) -> float:
-        """Documents x labels, what one-vs-all methods look at."""
+        """Documents x labels, the work of one-vs-all methods."""
         return self.documents * self.labels
 
 
 def _named(corpus: Corpus, seed: int) -> float:
-    """The share of relevant labels all words of whose name stand in the document, in a sample."""
+    """The share of labels whose name is in the document, all its words in any order; from a sample."""
     if corpus.texts is None:
         return 0.0
     rules, found, relevant = WordRules(), 0, 0
@@ -97,9 +97,9 @@ def _named(corpus: Corpus, seed: int) -> float:
 class Candidate:
     """A method with settings that `auto` may try.
 
-    `seconds` is what its training takes, `refusal` why it is nothing for a corpus ("" if it is). A network learns the
-    more the more time it has: it is worth trying if it gets the share `least` of its time, it may be stopped early, and
-    it is not trained again on all documents. `trainings` says how many networks one after the other it trains.
+    `seconds` is what its training takes, `refusal` why it does not suit a corpus ("" if it does). A network improves
+    with time: it is tried if it gets at least the share `least` of its time, may be stopped early, and is not trained
+    again on all documents. `trainings` is the number of networks that it trains one after the other.
     """
 
     name: str

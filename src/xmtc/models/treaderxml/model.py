@@ -261,10 +261,8 @@ class TReaderXml(Model):
         config, knowledge = self.config, self.knowledge_
         if not knowledge.wanted:
             return None
-        vectors, matrix = fit_vectors(
-            config.search.vectors, corpus, config.tfidf, config.words, config.encoder, config.seed,
-            (self.tokenizer_, tokens, table), (knowledge.encoder, encoded),
-        )  # fmt: skip
+        words = (self.tokenizer_, tokens, table)
+        vectors, matrix = fit_vectors(config, corpus, words, (knowledge.encoder, encoded))
         knowledge.search = DocumentSearch.of(config.search, vectors, matrix, corpus.texts, config.seed)
         if config.names:
             knowledge.compare_names(corpus.labels)
@@ -396,7 +394,7 @@ class TReaderXml(Model):
         targets = folder.matrix("targets", (self.train_documents_, len(labels)))
         self.knowledge_ = NeighbourKnowledge(self._knowledge_settings, self.seen_, targets, None)
         if self.knowledge_.wanted:
-            vectors = load_vectors(folder, config.search.vectors, config.tfidf, config.words, config.encoder)
+            vectors = load_vectors(folder, config)
             self.knowledge_.search = DocumentSearch.load(folder, config.search, vectors, self.train_documents_)
         if config.names:
             self.knowledge_.compare_names(labels)

@@ -34,7 +34,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFlo
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr
-from xmtc.corpus.sparse import empty_csr, unit_rows, with_dense
+from xmtc.corpus.sparse import dense_csr, unit_rows, with_dense
 from xmtc.corpus.strings import Strings
 from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree
@@ -221,7 +221,7 @@ class XTransformer(Model):
                 else:
                     names = (f"{corpus.labels.name(i)} {corpus.labels.description(i)}" for i in seen.tolist())
                     dense = self._encoded(plain, Strings.of(names), checkpoints, "names")
-                vectors = unit_rows(with_dense(empty_csr(len(seen)), dense))
+                vectors = unit_rows(dense_csr(dense))
             tree = build_tree(vectors, max_leaf=self.config.max_leaf, levels=1, seed=derived_seed(self.config.seed, at))
             tree = tree.spread_over(seen, len(corpus.labels))
             trees.append(tree if tree.depth == 2 else LabelTree((LabelTree.of([[[0]]]).levels[0], *tree.levels)))

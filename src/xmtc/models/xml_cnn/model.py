@@ -18,7 +18,7 @@ and labels x bottleneck, seven numbers for each weight. With far more than 100,0
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
@@ -37,6 +37,7 @@ from xmtc.text.word_tokenizer import WordTokenizer
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from xmtc.models.xml_cnn.bilstm import BiLstmNetwork
     from xmtc.models.xml_cnn.network import ConvolutionNetwork
     from xmtc.nn.serialization import Arrays
 
@@ -55,9 +56,13 @@ class XmlCnnConfig(ModelConfig):
     """The network and its training; recipes/xml_cnn has the settings of a later study.
 
     Windows of `widths` words move on by `stride` words; there are `filters` for each width. `dropout` is that of the
-    bottleneck; `words.dropout` is that of the word vectors.
+    bottleneck; `words.dropout` is that of the word vectors. The network "bilstm" has a BiLSTM of `hidden` units and the
+    maximum over the words in place of convolutions (an ablation of AttentionXML's paper); its `dropout` is that of the
+    states.
     """
 
+    network: Literal["cnn", "bilstm"] = "cnn"
+    hidden: PositiveInt = 128
     widths: tuple[PositiveInt, ...] = Field((2, 4, 8), min_length=1)
     filters: PositiveInt = 128
     chunks: PositiveInt = 8
@@ -89,7 +94,7 @@ class XmlCnn(Model):
     config: XmlCnnConfig
 
     tokenizer_: WordTokenizer
-    network_: ConvolutionNetwork
+    network_: ConvolutionNetwork | BiLstmNetwork
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes: every weight seven times (gradients, moments, mean, the best), token ids, the values of a batch."""
@@ -119,14 +124,16 @@ class XmlCnn(Model):
         with seeded(seed):
             self.network_ = self._network(torch.from_numpy(table), len(corpus.labels))
         beams = [Beam.at_root(len(part.tokens)) for part in (train_set, valid_set)]
-        learner = LevelLearner(self.network_, _flat(len(corpus.labels)), True, train_set, beams[0], valid_set, beams[1])
+        learner = LevelLearner(self.network_, _flat(len(corpus.labels)), train_set, beams[0], valid_set, beams[1])
         self.network_.init_output_bias(learner.share_of_positives())
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
 
-    def _network(self, table: Tensor, labels: int) -> ConvolutionNetwork:
+    def _network(self, table: Tensor, labels: int) -> ConvolutionNetwork | BiLstmNetwork:
+        from xmtc.models.xml_cnn.bilstm import BiLstmNetwork
         from xmtc.models.xml_cnn.network import ConvolutionNetwork
 
-        return ConvolutionNetwork(table, labels, self.config)
+        kind = ConvolutionNetwork if self.config.network == "cnn" else BiLstmNetwork
+        return kind(table, labels, self.config)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.nn.level import PREDICT_BATCH, Beam, expand_beam
@@ -136,7 +143,7 @@ class XmlCnn(Model):
         labels = self._fitted()
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
         with torch_threads(-(-len(tokens) // PREDICT_BATCH)) as cores:
-            best = expand_beam(self.network_, _flat(len(labels)), True, tokens, Beam.at_root(len(tokens)), k, cores)
+            best = expand_beam(self.network_, _flat(len(labels)), tokens, Beam.at_root(len(tokens)), k, cores)
         return Predictions.sorted(best.nodes, np.exp(best.scores), labels, self.score_kind)
 
     def _save(self, folder: FolderWriter) -> None:
@@ -153,7 +160,7 @@ class XmlCnn(Model):
         self.tokenizer_ = WordTokenizer.from_json(folder.text("tokenizer.json"))
         labels = len(self._fitted())
 
-        def empty(arrays: Arrays) -> ConvolutionNetwork:
+        def empty(arrays: Arrays) -> ConvolutionNetwork | BiLstmNetwork:
             return self._network(torch.empty(word_table_shape(arrays, len(self.tokenizer_))), labels)
 
         self.network_ = read_network(folder, WEIGHTS, empty)

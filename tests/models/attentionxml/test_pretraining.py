@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from xmtc.corpus.sparse import make_csr
-from xmtc.nn import warm_up
+from xmtc.models.attentionxml import pretraining
+from xmtc.models.attentionxml.pretraining import WordBag, pretrain_words
 from xmtc.nn.datasets import Documents
-from xmtc.nn.warm_up import WordBag, warmed_up
 from xmtc.text.token_store import TokenStore
 
 LABELS, WORDS = 3, 30
@@ -46,7 +46,7 @@ def test_the_bag_is_a_weighted_sum() -> None:
 
 def test_words_of_a_label_come_together() -> None:
     table = some_table() * np.float32(0.1)
-    warm = warmed_up(table, some_documents(300, 0), some_documents(0, 1), epochs=40, seed=0)
+    warm = pretrain_words(table, some_documents(300, 0), some_documents(0, 1), epochs=40, seed=0)
     unit = warm[1:28] / np.linalg.norm(warm[1:28], axis=1, keepdims=True)
     alike = unit @ unit.T
     same = np.equal.outer(np.arange(27) // 9, np.arange(27) // 9)
@@ -56,7 +56,7 @@ def test_words_of_a_label_come_together() -> None:
 
 def test_same_seed_same_vectors() -> None:
     one, same, other = (
-        warmed_up(some_table(), some_documents(200, 0), some_documents(30, 1), epochs=2, seed=seed)
+        pretrain_words(some_table(), some_documents(200, 0), some_documents(30, 1), epochs=2, seed=seed)
         for seed in (3, 3, 4)
     )
     np.testing.assert_array_equal(one, same)
@@ -66,9 +66,9 @@ def test_same_seed_same_vectors() -> None:
 @pytest.mark.parametrize("checked", [30, 0])
 def test_the_best_epoch_counts_where_it_can_be_told(monkeypatch: pytest.MonkeyPatch, checked: int) -> None:
     judged = iter([0.4, 0.9, 0.5])
-    monkeypatch.setattr(warm_up, "ndcg", lambda found, targets: next(judged))
+    monkeypatch.setattr(pretraining, "ndcg", lambda found, targets: next(judged))
     train, valid = some_documents(200, 0), some_documents(checked, 1)
-    three = warmed_up(some_table(), train, valid, epochs=3, seed=0)
+    three = pretrain_words(some_table(), train, valid, epochs=3, seed=0)
     judged = iter([0.4, 0.9, 0.5])
-    two = warmed_up(some_table(), train, valid, epochs=2, seed=0)
+    two = pretrain_words(some_table(), train, valid, epochs=2, seed=0)
     assert np.array_equal(three, two) == bool(checked)

@@ -1,4 +1,4 @@
-"""Word vectors that know the labels before a network reads them: learned with a plain bag of words, in seconds."""
+"""Word vectors that know the labels before a network reads them: pretrained with a bag of words, in seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xmtc.corpus.corpus import take_rows
 from xmtc.nn.batching import Ints
 from xmtc.nn.datasets import Documents
 from xmtc.nn.dropout import dropout, dropout_rng
-from xmtc.nn.layers import init_output_bias
+from xmtc.nn.layers import init_output_bias, seeded
 from xmtc.nn.metrics import EVAL_K, ndcg
 from xmtc.nn.optim import RowAdam
 from xmtc.nn.parallel import torch_threads
@@ -46,7 +46,7 @@ class WordBag(nn.Module):
         return scores
 
 
-def warmed_up(
+def pretrain_words(
     table: NDArray[np.float32], train: Documents, valid: Documents, epochs: int, seed: int
 ) -> NDArray[np.float32]:
     """The word vectors after so many epochs with a bag of words; of the best epoch, if there are documents to check.
@@ -58,14 +58,13 @@ def warmed_up(
     >>> targets = make_csr(np.ones(8, np.float32), np.array([0, 1] * 4), np.arange(9), (8, 2))
     >>> documents = Documents(words, targets)
     >>> table = np.ones((4, 3), np.float32)
-    >>> _, _, left, right = warmed_up(table, documents, documents, epochs=20, seed=0)
+    >>> _, _, left, right = pretrain_words(table, documents, documents, epochs=20, seed=0)
     >>> bool(left @ right < table[2] @ table[3])
     True
     """
     counts = np.bincount(train.tokens.ids, minlength=len(table))
     rarity = np.log1p(len(train.tokens) / np.maximum(counts, 1)).astype(np.float32)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         bag = WordBag(table, rarity, train.targets.shape[1])
     init_output_bias(bag.output, train.targets.nnz / max(1, train.targets.shape[0] * train.targets.shape[1]))
     optimiser = RowAdam(bag.parameters(), LEARNING_RATE)
@@ -73,7 +72,7 @@ def warmed_up(
     best, best_ndcg = bag.words.weight.detach().numpy().copy(), -1.0
     batches = max(1, len(train.tokens) // BATCH)
     # One thread: sums over threads would come out differently each time.
-    with torch_threads(1), progress("warming up word vectors", epochs * batches) as bar:
+    with torch_threads(1), progress("pretraining word vectors", epochs * batches) as bar:
         for _ in range(epochs):
             for documents in np.array_split(order.permutation(len(train.tokens)), batches):
                 loss = _loss(bag, train, documents, rng)
@@ -81,9 +80,9 @@ def warmed_up(
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
                 bar.advance()
-            validation_ndcg = _validation_ndcg(bag, valid)
-            if validation_ndcg is None or validation_ndcg > best_ndcg:
-                best, best_ndcg = bag.words.weight.detach().numpy().copy(), validation_ndcg or 0.0
+            found = _validation_ndcg(bag, valid)
+            if found is None or found > best_ndcg:
+                best, best_ndcg = bag.words.weight.detach().numpy().copy(), found or 0.0
     best *= rarity[:, None]
     return best * np.float32(np.sqrt(np.square(table).sum() / max(np.square(best).sum(), 1e-30)))
 
