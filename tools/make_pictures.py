@@ -88,9 +88,18 @@ def canvas(width: float, height: float, across: float, up: float) -> tuple[Figur
 
 
 def box(
-    axes: Axes, x: float, y: float, width: float, height: float, words: str = "", *, fill: str = "white",
-    edge: str = LINE, size: float = 9.5, colour: str = INK,
-) -> None:  # fmt: skip
+    axes: Axes,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    words: str = "",
+    *,
+    fill: str = "white",
+    edge: str = LINE,
+    size: float = 9.5,
+    colour: str = INK,
+) -> None:
     """A box with rounded corners, its lower left corner at (x, y)."""
     shape = FancyBboxPatch(
         (x, y), width, height, boxstyle="round,pad=0,rounding_size=0.08", facecolor=fill, edgecolor=edge, linewidth=1
@@ -151,9 +160,14 @@ def network() -> Figure:
             axes.add_patch(Rectangle((x, y), 1.15, 0.85, facecolor=shade, edgecolor=LINE, linewidth=0.8))
             dark = share > 28
             axes.text(
-                x + 0.575, y + 0.42, f"{share} %", ha="center", va="center", fontsize=8.5,
+                x + 0.575,
+                y + 0.42,
+                f"{share} %",
+                ha="center",
+                va="center",
+                fontsize=8.5,
                 color="white" if dark else INK,
-            )  # fmt: skip
+            )
         right = left + width
         arrow(axes, (right, y + 0.42), (right + 0.75, y + 0.42))
         box(axes, right + 0.75, y + 0.12, 1.5, 0.6, fill=LIGHT_BLUE, edge=BLUE)
@@ -170,12 +184,15 @@ def network() -> Figure:
         axes.text(right + x, 11.0, name, ha="center", va="center")
         axes.text(right + x, 10.55, size, ha="center", va="center", color=GREY, fontsize=8.5)
     axes.text(
-        right + 0.75, 5.6,
+        right + 0.75,
+        5.6,
         "Each label has a query vector of length\n2·hidden. Softmaxed dot products with the\n"
         "word states are its attention weights,\nwhich add up to 100 %. The weighted mean\n"
         "of the states passes through layers that\nall labels share.",
-        va="top", fontsize=9, linespacing=1.5,
-    )  # fmt: skip
+        va="top",
+        fontsize=9,
+        linespacing=1.5,
+    )
     axes.text(right + 0.75, 0.78, "The weights and scores here are made up.", va="center", fontsize=8.5, color=GREY)
     return figure
 
@@ -224,9 +241,16 @@ class TreeDrawing:
         xs, ys = zip(*(self.place(depth, at) for at in which), strict=True)
         fill, edge, line = look
         self.axes.scatter(
-            xs, ys, s=(320, 320, 165, 120)[depth], marker="o" if depth < 3 else LABEL, facecolor=fill, edgecolor=edge,
-            linewidth=1.2, linestyle=line, zorder=above,
-        )  # fmt: skip
+            xs,
+            ys,
+            s=(320, 320, 165, 120)[depth],
+            marker="o" if depth < 3 else LABEL,
+            facecolor=fill,
+            edgecolor=edge,
+            linewidth=1.2,
+            linestyle=line,
+            zorder=above,
+        )
 
 
 def tree() -> Figure:
@@ -247,9 +271,16 @@ def tree() -> Figure:
                 x, y = drawing.place(depth, at)
                 across, up = ((2.4 if x > 20 else -2.4), 0.0) if depth == 1 else (0.0, -1.75 if depth == 2 else -1.6)
                 axes.text(
-                    x + across, y + up, f"{probability:.2f}", ha="center", va="center", fontsize=8.5, color=BLUE,
-                    zorder=5, bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none"},
-                )  # fmt: skip
+                    x + across,
+                    y + up,
+                    f"{probability:.2f}",
+                    ha="center",
+                    va="center",
+                    fontsize=8.5,
+                    color=BLUE,
+                    zorder=5,
+                    bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none"},
+                )
     for y, words in (
         (45.0, "one document, at the root"),
         (40.0, "network 1 scores all nodes\nof the first level"),
@@ -448,8 +479,13 @@ def rank_ae() -> Figure:
     axes.text(0.3, labels + 1.75, "labels: in training only", color=ORANGE, weight="bold")
     axes.text(15.0, document + 0.3, "prediction,\nand x-decode", color=BLUE, fontsize=8.5, va="center")
     axes.text(15.0, labels + 0.9, "Lae: relevant labels above\nwrong ones by a margin", fontsize=8.5, va="center")
-    axes.text(0.3, 0.4, "dimensions: words × channels → channels → latent; labels → hidden → latent → hidden → labels",
-              fontsize=8.5, color=GREY)  # fmt: skip
+    axes.text(
+        0.3,
+        0.4,
+        "dimensions: words × channels → channels → latent; labels → hidden → latent → hidden → labels",
+        fontsize=8.5,
+        color=GREY,
+    )
     return figure
 
 
@@ -477,8 +513,13 @@ def aplc() -> Figure:
         box(axes, 13.4, y, 3.4, height, words, fill=fill, edge=edge, size=8.5)
         axes.text(17.0, y + height / 2 + 0.22, f"from {numbers} dimensions", va="center", fontsize=8.5)
         axes.text(17.0, y + height / 2 - 0.25, who, va="center", fontsize=8, color=GREY)
-    axes.text(0.3, 0.35, "probability of a label: in the head its own; in a tail that of the tail's root times its own",
-              fontsize=8.5, color=GREY)  # fmt: skip
+    axes.text(
+        0.3,
+        0.35,
+        "probability of a label: in the head its own; in a tail that of the tail's root times its own",
+        fontsize=8.5,
+        color=GREY,
+    )
     return figure
 
 

@@ -105,9 +105,16 @@ def drawn(results: Results, models: Iterable[str], kinds: Iterable[str], rates: 
                 found = [mean(results, model, kind, rate, metric) for rate in known]
                 title, colour, line = LINES[model]
                 axes.errorbar(
-                    [100 * rate for rate in known], [middle for middle, _ in found], [spread for _, spread in found],
-                    fmt=line, color=colour, label=title, markersize=4, linewidth=1.2, capsize=2,
-                )  # fmt: skip
+                    [100 * rate for rate in known],
+                    [middle for middle, _ in found],
+                    [spread for _, spread in found],
+                    fmt=line,
+                    color=colour,
+                    label=title,
+                    markersize=4,
+                    linewidth=1.2,
+                    capsize=2,
+                )
             axes.set_title(f"{metric}, {kind} labels", fontsize=10)
             axes.set_xlabel("changed training labels, %")
             if not column:

@@ -55,14 +55,20 @@ def write_job(train: Corpus, test: Corpus, options: argparse.Namespace, folder: 
         "model": "fasttext",
         "shorter": {"epochs": 1},
         "ours": {
-            "loss": options.loss, "dimensions": options.dimensions, "epochs": options.epochs,
-            "learning_rate": options.rate, "word_ngrams": options.ngrams,
+            "loss": options.loss,
+            "dimensions": options.dimensions,
+            "epochs": options.epochs,
+            "learning_rate": options.rate,
+            "word_ngrams": options.ngrams,
         },
         "peer": {
-            "loss": options.loss, "dim": options.dimensions, "epoch": options.epochs,
-            "lr": options.peer_rate or TUTORIAL_RATES[options.loss], "wordNgrams": options.ngrams,
+            "loss": options.loss,
+            "dim": options.dimensions,
+            "epoch": options.epochs,
+            "lr": options.peer_rate or TUTORIAL_RATES[options.loss],
+            "wordNgrams": options.ngrams,
         },
-    }  # fmt: skip
+    }
     (folder / "job.json").write_text(json.dumps(job))
 
 

@@ -241,9 +241,13 @@ def binary_cross_entropy(logits: NDArray[Any], relevant: NDArray[Any]) -> float:
 def test_loss_of_the_first_level_is_over_all_nodes() -> None:
     train = some_documents(20)
     learner = LevelLearner(
-        some_network(10), LabelTree.of([[list(range(10))]]).levels[0], train, Beam.at_root(20), train,
+        some_network(10),
+        LabelTree.of([[list(range(10))]]).levels[0],
+        train,
         Beam.at_root(20),
-    )  # fmt: skip
+        train,
+        Beam.at_root(20),
+    )
     documents = np.array([4, 9, 0])
     with torch.no_grad():
         logits = learner.network(*padded(train.tokens, documents)).numpy()

@@ -99,12 +99,20 @@ def test_rates_by_part_and_their_slanted_triangle() -> None:
             return RATE / 10 if name == "output.bias" else super().rate_of(name, of_rows)
 
     settings = Parts(
-        epochs=4, batch_size=4, learning_rate=RATE, warmup_ratio=0.25, max_grad_norm=0.2, weight_decay=0.2, evaluate_every=1000,
-    )  # fmt: skip
+        epochs=4,
+        batch_size=4,
+        learning_rate=RATE,
+        warmup_ratio=0.25,
+        max_grad_norm=0.2,
+        weight_decay=0.2,
+        evaluate_every=1000,
+    )
     learner, expected = dense_toy(), dense_toy()
     norms = []
-    groups = [{"params": [weight], "weight_decay": 0.2 if weight.dim() > 1 else 0.0}
-              for weight in expected.network.parameters()]  # fmt: skip
+    groups = [
+        {"params": [weight], "weight_decay": 0.2 if weight.dim() > 1 else 0.0}
+        for weight in expected.network.parameters()
+    ]
     optimiser = torch.optim.AdamW(groups, eps=1e-12)
     steps = consecutive(len(expected.lengths), 4) * 4
     for step, documents in enumerate(steps):

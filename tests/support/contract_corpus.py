@@ -14,12 +14,18 @@ QUICK: dict[str, dict[str, object]] = {
     "parabel": {"trees": 1},
     "bonsai": {"trees": 1},
     "attentionxml": {
-        "hidden": 16, "layers": [16], "dropout": 0.1,
+        "hidden": 16,
+        "layers": [16],
+        "dropout": 0.1,
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
         "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.02, "evaluate_every": 11, "swa_start_epoch": 8},
     },
     "xml_cnn": {
-        "widths": [2, 3], "filters": 16, "chunks": 2, "bottleneck": 16, "dropout": 0.1,
+        "widths": [2, 3],
+        "filters": 16,
+        "chunks": 2,
+        "bottleneck": 16,
+        "dropout": 0.1,
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100},
         "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
@@ -27,46 +33,81 @@ QUICK: dict[str, dict[str, object]] = {
     "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
     "auto": {"methods": ["knn", "rocchio"]},
     "c2ae": {
-        "hidden": 16, "latent": 8, "dropout": 0.1,
+        "hidden": 16,
+        "latent": 8,
+        "dropout": 0.1,
         "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
     "rank_ae": {
-        "channels": 16, "latent": 8, "hidden": 16, "dropout": 0.0,
+        "channels": 16,
+        "latent": 8,
+        "hidden": 16,
+        "dropout": 0.0,
         "training": {"epochs": 20, "batch_size": 10, "learning_rate": 0.02, "evaluate_every": 12},
     },
     "treaderxml": {
-        "neighbours": 3, "description_words": 3, "heads": 2, "bottleneck": 16, "dropout": 0.1,
+        "neighbours": 3,
+        "description_words": 3,
+        "heads": 2,
+        "bottleneck": 16,
+        "dropout": 0.1,
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
         "training": {"epochs": 8, "batch_size": 10, "learning_rate": 0.02, "evaluate_every": 24},
     },
     "aplc_xlnet": {
-        "encoder": {"max_tokens": 32, "pooling": "mean"}, "dropout": 0.0,
+        "encoder": {"max_tokens": 32, "pooling": "mean"},
+        "dropout": 0.0,
         "training": {
-            "epochs": 8, "batch_size": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002,
-            "hidden_learning_rate": 0.02, "evaluate_every": 12,
+            "epochs": 8,
+            "batch_size": 10,
+            "learning_rate": 0.02,
+            "encoder_learning_rate": 0.002,
+            "hidden_learning_rate": 0.02,
+            "evaluate_every": 12,
         },
     },
     "x_transformer": {
-        "encoder": {"max_tokens": 32, "pooling": "mean"}, "max_leaf": 2, "dropout": 0.0,
+        "encoder": {"max_tokens": 32, "pooling": "mean"},
+        "max_leaf": 2,
+        "dropout": 0.0,
         "training": {
-            "epochs": 2, "batch_size": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002, "evaluate_every": 12,
+            "epochs": 2,
+            "batch_size": 10,
+            "learning_rate": 0.02,
+            "encoder_learning_rate": 0.002,
+            "evaluate_every": 12,
         },
     },
     "lightxml": {
-        "encoder": {"max_tokens": 32, "pooling": "mean"}, "layers": 1, "dropout": 0.0, "tree": "clusters",
-        "max_leaf": 2, "bottleneck": 16,
+        "encoder": {"max_tokens": 32, "pooling": "mean"},
+        "layers": 1,
+        "dropout": 0.0,
+        "tree": "clusters",
+        "max_leaf": 2,
+        "bottleneck": 16,
         "training": {
-            "epochs": 8, "batch_size": 10, "learning_rate": 0.02, "encoder_learning_rate": 0.002, "evaluate_every": 12,
+            "epochs": 8,
+            "batch_size": 10,
+            "learning_rate": 0.02,
+            "encoder_learning_rate": 0.002,
+            "evaluate_every": 12,
         },
     },
-}  # fmt: skip
+}
 
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
 FEWER_DOCUMENTS = {
-    "dismec": 1_000, "attentionxml": 100, "xml_cnn": 300, "fasttext": 300, "c2ae": 300, "rank_ae": 1_000,
+    "dismec": 1_000,
+    "attentionxml": 100,
+    "xml_cnn": 300,
+    "fasttext": 300,
+    "c2ae": 300,
+    "rank_ae": 1_000,
     "treaderxml": 300,
-    "aplc_xlnet": 300, "x_transformer": 300, "lightxml": 300,
-}  # fmt: skip
+    "aplc_xlnet": 300,
+    "x_transformer": 300,
+    "lightxml": 300,
+}
 
 
 def in_short(name: str) -> dict[str, object]:

@@ -54,9 +54,16 @@ class ToyLearner(Learner[ToyNetwork]):
     """
 
     def __init__(
-        self, documents: int = 24, *, dropout: float = 0.0, valid: bool = True, qualities: Sequence[float] = (),
-        killed_at: int = -1, killed_by: type[BaseException] = Killed, nan_at: int = -1,
-    ) -> None:  # fmt: skip
+        self,
+        documents: int = 24,
+        *,
+        dropout: float = 0.0,
+        valid: bool = True,
+        qualities: Sequence[float] = (),
+        killed_at: int = -1,
+        killed_by: type[BaseException] = Killed,
+        nan_at: int = -1,
+    ) -> None:
         rng = np.random.default_rng(0)
         self.network = ToyNetwork()
         self.lengths: Ints = rng.integers(1, 9, documents)

@@ -1,4 +1,4 @@
-"""What methods that fine-tune a pretrained encoder share (APLC-XLNet, LightXML): reading texts, training, the folder."""
+"""What methods that fine-tune a pretrained encoder share: reading texts, training, the model folder."""
 
 from __future__ import annotations
 

@@ -86,8 +86,9 @@ def prepare_word_datasets(
     """(vocabulary, a vector for each word, documents to learn from, documents to check with).
 
     >>> corpus = Corpus.of(["red apple", "blue sky"] * 60, [["fruit"], ["weather"]] * 60)
-    >>> _, table, train, check = prepare_word_datasets(corpus, None, WordSettings(vectors="random"), TrainingSettings(), seed=0)
-    >>> table.shape, len(train.tokens), len(check.tokens)
+    >>> words, training = WordSettings(vectors="random"), TrainingSettings()
+    >>> _, table, train, valid = prepare_word_datasets(corpus, None, words, training, seed=0)
+    >>> table.shape, len(train.tokens), len(valid.tokens)
     ((6, 100), 108, 12)
     """
     assert corpus.texts is not None
@@ -100,9 +101,13 @@ def prepare_word_datasets(
 
 
 def train_valid_split(
-    corpus: Corpus, valid: Corpus | None, tokens: TokenStore, encode: Callable[[Strings], TokenStore], most: int,
+    corpus: Corpus,
+    valid: Corpus | None,
+    tokens: TokenStore,
+    encode: Callable[[Strings], TokenStore],
+    most: int,
     seed: int,
-) -> tuple[Documents, Documents]:  # fmt: skip
+) -> tuple[Documents, Documents]:
     """(documents to learn from, documents to check with), of a corpus that has these tokens; see `validation_rows`."""
     rows, held_out = validation_rows(len(corpus), valid, most, seed)
     train_set = Documents(tokens.take(rows), take_rows(corpus.targets, rows))

@@ -1,4 +1,4 @@
-"""`Learner`: what a method brings to `xmtc.nn.trainer.train`; free of Lightning, as prediction needs the networks too."""
+"""`Learner`: what a method brings to `xmtc.nn.trainer.train`; free of Lightning, which prediction does without."""
 
 from __future__ import annotations
 

@@ -84,9 +84,14 @@ def children_scores(
 
 
 def expand_beam(
-    network: nn.Module, level: Csr, tokens: TokenStore, above: Beam, width: int, cores: Cores,
+    network: nn.Module,
+    level: Csr,
+    tokens: TokenStore,
+    above: Beam,
+    width: int,
+    cores: Cores,
     name: str = "tagging",
-) -> Beam:  # fmt: skip
+) -> Beam:
     """The `width` best children of the nodes that each document has reached."""
     result = Beam(np.full((len(tokens), width), -1, np.int32), np.full((len(tokens), width), -np.inf, np.float32))
 
@@ -111,9 +116,14 @@ class LevelLearner(Learner[nn.Module]):
     """
 
     def __init__(
-        self, network: nn.Module, level: Csr, train: Documents, beam: Beam, valid: Documents,
+        self,
+        network: nn.Module,
+        level: Csr,
+        train: Documents,
+        beam: Beam,
+        valid: Documents,
         valid_beam: Beam,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.network, self.level, self.first = network, level, level.shape[0] == 1
         self.train, self.beam = train, beam
         self.valid, self.valid_beam = valid, valid_beam

@@ -41,8 +41,10 @@ def some_hidden(documents: int = len(DOCUMENTS)) -> Tensor:
 
 def targets(documents: list[list[int]], labels: int = LABELS) -> Csr:
     indptr = np.cumsum([0, *map(len, documents)])
-    return csr_array((np.ones(indptr[-1], np.float32), np.concatenate([*documents, []]).astype(int), indptr),
-                     shape=(len(documents), labels))  # fmt: skip
+    return csr_array(
+        (np.ones(indptr[-1], np.float32), np.concatenate([*documents, []]).astype(int), indptr),
+        shape=(len(documents), labels),
+    )
 
 
 def naive_own(layer: AdaptiveClusters, state: Tensor, label: int) -> Tensor:

@@ -13,7 +13,7 @@ from xmtc.models.aplc_xlnet.costs import (
     batch_cost,
     parameter_count,
     tail_widths,
-)  # fmt: skip
+)
 
 AMAZON_670K = [167_522, 167_523, 167_521, 167_525]
 

@@ -64,13 +64,17 @@ LONGER = {"epochs": 12, "batch_size": 10, "learning_rate": 0.02, "hidden_learnin
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
-        ("xlnet", {}), ("xlnet", {"encoder": {"pooling": "auto", "frozen_layers": 1}}), ("bert", {"hidden": 24}),
-        ("bert", {"encoder": {"frozen_layers": 1}}), ("bert", {"partition": "auto", "clusters": 3}),
-        ("bert", {"training": {"swa_start_epoch": 6}}), ("albert", {}),
+        ("xlnet", {}),
+        ("xlnet", {"encoder": {"pooling": "auto", "frozen_layers": 1}}),
+        ("bert", {"hidden": 24}),
+        ("bert", {"encoder": {"frozen_layers": 1}}),
+        ("bert", {"partition": "auto", "clusters": 3}),
+        ("bert", {"training": {"swa_start_epoch": 6}}),
+        ("albert", {}),
         ("bert", {"training": {"head_epochs": 4}, "encoder": {"frozen_layers": 1}}),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_variants_learn(short: Callable[..., Settings], kind: str, changes: Settings) -> None:
     training = {"training": {**LONGER, **changes.get("training", {})}}
     corpus = small_corpus()
@@ -81,15 +85,29 @@ def test_variants_learn(short: Callable[..., Settings], kind: str, changes: Sett
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"hidden": 12}, {"dropout": 0.5}, {"partition": [2]}, {"partition": [0.2, 0.8]}, {"clusters": 3},
-        {"partition": "auto"}, {"decay": 4.0}, {"encoder": {"max_tokens": 5}}, {"encoder": {"pooling": "first"}},
-        {"encoder": {"frozen_layers": 2}}, {"training": {"epochs": 3}}, {"training": {"learning_rate": 0.1}},
-        {"training": {"encoder_learning_rate": 0.1}}, {"training": {"hidden_learning_rate": 0.1}},
-        {"training": {"warmup_ratio": 0.5}}, {"training": {"max_grad_norm": 1e-6}}, {"training": {"weight_decay": 0.9}},
-        {"training": {"gradient_accumulation": 2}}, {"training": {"swa_start_epoch": 0, "evaluate_every": 1}},
+        {"seed": 1},
+        {"hidden": 12},
+        {"dropout": 0.5},
+        {"partition": [2]},
+        {"partition": [0.2, 0.8]},
+        {"clusters": 3},
+        {"partition": "auto"},
+        {"decay": 4.0},
+        {"encoder": {"max_tokens": 5}},
+        {"encoder": {"pooling": "first"}},
+        {"encoder": {"frozen_layers": 2}},
+        {"training": {"epochs": 3}},
+        {"training": {"learning_rate": 0.1}},
+        {"training": {"encoder_learning_rate": 0.1}},
+        {"training": {"hidden_learning_rate": 0.1}},
+        {"training": {"warmup_ratio": 0.5}},
+        {"training": {"max_grad_norm": 1e-6}},
+        {"training": {"weight_decay": 0.9}},
+        {"training": {"gradient_accumulation": 2}},
+        {"training": {"swa_start_epoch": 0, "evaluate_every": 1}},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_options_have_an_effect(short: Callable[..., Settings], changes: Settings) -> None:
     corpus = small_corpus(40)
     plain, other = (AplcXlNet(**short(**each)).fit(corpus).predict(corpus, k=3).scores for each in ({}, changes))
@@ -109,13 +127,19 @@ def sizes(counts: NDArray[np.int64], **settings: Any) -> list[int]:
 @pytest.mark.parametrize(
     ("labels", "settings", "expected"),
     [
-        (10, {}, [5, 5]), (11, {}, [5, 6]), (1, {}, [1]), (10, {"clusters": 1}, [10]), (10, {"clusters": 3}, [3, 3, 4]),
-        (150_000, {}, [50_000] * 3), (670_091, {}, [167_522, 167_523, 167_523, 167_523]),
-        (3956, {}, [1978, 1978]), (10, {"partition": [0.7, 0.2, 0.1]}, [7, 2, 1]),
+        (10, {}, [5, 5]),
+        (11, {}, [5, 6]),
+        (1, {}, [1]),
+        (10, {"clusters": 1}, [10]),
+        (10, {"clusters": 3}, [3, 3, 4]),
+        (150_000, {}, [50_000] * 3),
+        (670_091, {}, [167_522, 167_523, 167_523, 167_523]),
+        (3956, {}, [1978, 1978]),
+        (10, {"partition": [0.7, 0.2, 0.1]}, [7, 2, 1]),
         (10, {"partition": [2, 9]}, [2, 7, 1]),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_partitions(labels: int, settings: Settings, expected: list[int]) -> None:
     assert sizes(1 + 1000 // np.arange(1, labels + 1), **settings) == expected
 
@@ -234,11 +258,16 @@ def change_facts(folder: Path, change: Callable[[dict[str, Any]], None]) -> None
 @pytest.mark.parametrize(
     "change",
     [
-        {"pooling": "evil"}, {"last_layers": 2}, {"last_layers": -1}, {"config": {}}, {"config": []},
-        {"config": {"model_type": "gpt2"}}, {"config": {"model_type": "xlnet"}},
+        {"pooling": "evil"},
+        {"last_layers": 2},
+        {"last_layers": -1},
+        {"config": {}},
+        {"config": []},
+        {"config": {"model_type": "gpt2"}},
+        {"config": {"model_type": "xlnet"}},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_facts_that_do_not_fit_the_weights(
     short: Callable[..., Settings], tmp_path: Path, change: Mapping[str, Any]
 ) -> None:

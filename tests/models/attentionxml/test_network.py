@@ -27,9 +27,10 @@ def made(labels: int = 6, seed: int = 1, **options: Any) -> AttentionXmlNetwork:
 def same(one: AttentionXmlNetwork, other: AttentionXmlNetwork) -> list[str]:
     others = other.state_dict()
     return [
-        name for name, weight in one.state_dict().items()
+        name
+        for name, weight in one.state_dict().items()
         if weight.shape == others[name].shape and torch.equal(weight, others[name])
-    ]  # fmt: skip
+    ]
 
 
 def test_the_seed_makes_the_weights_and_leaves_torch_alone() -> None:

@@ -90,12 +90,17 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"alpha": 0.5}, {"lagrange": 0.0}, {"dropout": 0.5}, {"training": {"epochs": 3}},
-        {"training": {"learning_rate": 0.1}}, {"training": {"batch_size": 5}},
+        {"seed": 1},
+        {"alpha": 0.5},
+        {"lagrange": 0.0},
+        {"dropout": 0.5},
+        {"training": {"epochs": 3}},
+        {"training": {"learning_rate": 0.1}},
+        {"training": {"batch_size": 5}},
         {"training": {"swa_start_epoch": 0, "evaluate_every": 1}},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_options_have_an_effect(changes: dict[str, Any]) -> None:
     corpus = corpus_of(40)
     plain, other = (C2ae(**settings(**each)).fit(corpus).predict(corpus, k=2).scores for each in ({}, changes))
@@ -105,11 +110,15 @@ def test_options_have_an_effect(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"latent": 0}, "latent=0"), ({"hidden": 0}, "hidden=0"), ({"alpha": -1}, "alpha=-1"),
-        ({"lagrange": -1}, "lagrange=-1"), ({"alpha": math.inf}, "alpha=inf"), ({"dropout": 1}, "dropout=1"),
+        ({"latent": 0}, "latent=0"),
+        ({"hidden": 0}, "hidden=0"),
+        ({"alpha": -1}, "alpha=-1"),
+        ({"lagrange": -1}, "lagrange=-1"),
+        ({"alpha": math.inf}, "alpha=inf"),
+        ({"dropout": 1}, "dropout=1"),
         ({"training": {"batch_size": 0}}, r"training\.batch_size=0"),
     ],
-)  # fmt: skip
+)
 def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         C2ae(**wrong)

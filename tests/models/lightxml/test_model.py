@@ -33,10 +33,12 @@ def short(tiny_encoder: Maker) -> Shorten:
 
     def made(kind: str = "bert", **changes: Any) -> Settings:
         plain: Settings = {
-            "encoder": {"name": str(tiny_encoder(kind)), "max_tokens": 24, "pooling": "mean"}, "layers": 2,
-            "bottleneck": 12, "beam_width": 2,
+            "encoder": {"name": str(tiny_encoder(kind)), "max_tokens": 24, "pooling": "mean"},
+            "layers": 2,
+            "bottleneck": 12,
+            "beam_width": 2,
             "training": {"epochs": 2, "batch_size": 20, "encoder_learning_rate": 0.003, "learning_rate": 0.02},
-        }  # fmt: skip
+        }
         nested = {key: {**plain[key], **changes.get(key, {})} for key in ("encoder", "training")}
         return {**plain, **changes, **nested}
 
@@ -55,12 +57,15 @@ LONGER = {"epochs": 10, "batch_size": 10, "evaluate_every": 12}
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
-        ("bert", {}), ("bert", CLUSTERS), ("xlnet", {**CLUSTERS, "encoder": {"pooling": "auto"}}),
-        ("bert", {**CLUSTERS, "encoder": {"frozen_layers": 2}}), ("bert", {"training": {"swa_start_epoch": None}}),
+        ("bert", {}),
+        ("bert", CLUSTERS),
+        ("xlnet", {**CLUSTERS, "encoder": {"pooling": "auto"}}),
+        ("bert", {**CLUSTERS, "encoder": {"frozen_layers": 2}}),
+        ("bert", {"training": {"swa_start_epoch": None}}),
         ("albert", {}),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_variants_learn(short: Shorten, kind: str, changes: Settings) -> None:
     training = {"training": {**LONGER, **changes.get("training", {})}}
     corpus = small_corpus()
@@ -71,13 +76,23 @@ def test_variants_learn(short: Shorten, kind: str, changes: Settings) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"layers": 1}, {"dropout": 0.1}, {"tree": "flat"}, {"max_leaf": 1}, {"beam_width": 1},
-        {"bottleneck": 5}, {"encoder": {"pooling": "first"}}, {"encoder": {"frozen_layers": 1}},
-        {"training": {"learning_rate": 0.1}}, {"training": {"warmup_ratio": 0.5}}, {"training": {"weight_decay": 0.9}},
-        {"training": {"max_grad_norm": 1e-6}}, {"training": {"swa_start_epoch": 0, "evaluate_every": 1}},
+        {"seed": 1},
+        {"layers": 1},
+        {"dropout": 0.1},
+        {"tree": "flat"},
+        {"max_leaf": 1},
+        {"beam_width": 1},
+        {"bottleneck": 5},
+        {"encoder": {"pooling": "first"}},
+        {"encoder": {"frozen_layers": 1}},
+        {"training": {"learning_rate": 0.1}},
+        {"training": {"warmup_ratio": 0.5}},
+        {"training": {"weight_decay": 0.9}},
+        {"training": {"max_grad_norm": 1e-6}},
+        {"training": {"swa_start_epoch": 0, "evaluate_every": 1}},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_options_have_an_effect(short: Shorten, changes: Settings) -> None:
     corpus = small_corpus(40)
     plain, other = (

@@ -126,8 +126,9 @@ def test_loss(folder: Path, tree: LabelTree) -> None:
                 network.labels.weight[chosen[row, at]] @ network.bottleneck(vectors[row]),
                 torch.tensor(float(relevant[row, at])),
             )
-            for row in range(3) for at in np.flatnonzero(present[row])
-        ]  # fmt: skip
+            for row in range(3)
+            for at in np.flatnonzero(present[row])
+        ]
         expected = expected + torch.stack(terms).mean()
     loss = made.loss(documents, dropout_rng(2))
     torch.testing.assert_close(loss, expected)

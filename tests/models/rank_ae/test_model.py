@@ -19,9 +19,15 @@ from xmtc.models.registry import load
 from xmtc.nn.serialization import weights_of
 
 SMALL: dict[str, Any] = {
-    "channels": 8, "ratio": 2, "latent": 4, "hidden": 6, "dropout": 0.0, "denoise": 0.0, "x_decode": 0.0,
+    "channels": 8,
+    "ratio": 2,
+    "latent": 4,
+    "hidden": 6,
+    "dropout": 0.0,
+    "denoise": 0.0,
+    "x_decode": 0.0,
     "training": {"epochs": 2, "batch_size": 20, "swa_start_epoch": None, "row_learning_rate": None},
-}  # fmt: skip
+}
 LONGER: dict[str, Any] = {"training": {"epochs": 30, "batch_size": 20, "learning_rate": 0.02}}
 
 
@@ -62,12 +68,19 @@ def relevant(model: RankAe, corpus: Corpus) -> float:
 @pytest.mark.parametrize(
     "changes",
     [
-        {}, {"attention": False}, {"loss": "bce"}, {"x_decode": 1.0}, {"x_decode": 0.1, "x_loss": "ranking"},
+        {},
+        {"attention": False},
+        {"loss": "bce"},
+        {"x_decode": 1.0},
+        {"x_decode": 0.1, "x_loss": "ranking"},
         {"output": "sigmoid", "margin": 0.5},
-        {"normalise": False, "balance": 0.1}, {"refit": False}, {"denoise": 0.3}, {"training": {"swa_start_epoch": 5}},
+        {"normalise": False, "balance": 0.1},
+        {"refit": False},
+        {"denoise": 0.3},
+        {"training": {"swa_start_epoch": 5}},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_every_variant_learns(changes: dict[str, Any]) -> None:
     corpus = weather(120)
     training = {**LONGER["training"], **changes.get("training", {})}
@@ -105,14 +118,29 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"attention": False}, {"loss": "bce"}, {"output": "sigmoid"}, {"margin": 0.001}, {"normalise":
-        False}, {"balance": 0.1}, {"x_decode": 0.5}, {"x_decode": 0.5, "x_loss": "ranking"}, {"standardise": False},
-        {"denoise": 0.5}, {"dropout": 0.5}, {"feature_dropout": 0.5}, {"feature_noise": 0.1}, {"training": {"epochs":
-        3}}, {"training": {"learning_rate": 0.1}}, {"training": {"row_learning_rate": 0.1}}, {"training":
-        {"swa_start_epoch": 0, "evaluate_every": 1}}, {"training": {"batch_size": 10}}, {"tfidf": {"idf": "none"}},
+        {"seed": 1},
+        {"attention": False},
+        {"loss": "bce"},
+        {"output": "sigmoid"},
+        {"margin": 0.001},
+        {"normalise": False},
+        {"balance": 0.1},
+        {"x_decode": 0.5},
+        {"x_decode": 0.5, "x_loss": "ranking"},
+        {"standardise": False},
+        {"denoise": 0.5},
+        {"dropout": 0.5},
+        {"feature_dropout": 0.5},
+        {"feature_noise": 0.1},
+        {"training": {"epochs": 3}},
+        {"training": {"learning_rate": 0.1}},
+        {"training": {"row_learning_rate": 0.1}},
+        {"training": {"swa_start_epoch": 0, "evaluate_every": 1}},
+        {"training": {"batch_size": 10}},
+        {"tfidf": {"idf": "none"}},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_options_have_an_effect(changes: dict[str, Any]) -> None:
     corpus = weather(40)
     plain, other = (RankAe(**settings(**each)).fit(corpus).predict(corpus, k=2).scores for each in ({}, changes))
@@ -154,12 +182,19 @@ def test_word_vectors_that_do_not_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"margin": -0.1}, r"margin=-0\.1"), ({"margin": float("nan")}, "margin=nan"), ({"margin": 0}, "above 0"),
-        ({"output": "sigmoid", "margin": 1.5}, r"margin=1\.5.*output=raw"), ({"balance": 0}, "balance=0"),
-        ({"x_decode": -1}, "x_decode=-1"), ({"denoise": 1.0}, r"denoise=1\.0"), ({"loss": "hinge"}, "loss='hinge'"),
-        ({"latent": 0}, "latent=0"), ({"ratio": 0}, "ratio=0"), ({"negative_samples": 0}, "negative_samples=0"),
+        ({"margin": -0.1}, r"margin=-0\.1"),
+        ({"margin": float("nan")}, "margin=nan"),
+        ({"margin": 0}, "above 0"),
+        ({"output": "sigmoid", "margin": 1.5}, r"margin=1\.5.*output=raw"),
+        ({"balance": 0}, "balance=0"),
+        ({"x_decode": -1}, "x_decode=-1"),
+        ({"denoise": 1.0}, r"denoise=1\.0"),
+        ({"loss": "hinge"}, "loss='hinge'"),
+        ({"latent": 0}, "latent=0"),
+        ({"ratio": 0}, "ratio=0"),
+        ({"negative_samples": 0}, "negative_samples=0"),
     ],
-)  # fmt: skip
+)
 def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         RankAe(**wrong)

@@ -70,15 +70,23 @@ def test_every_row_of_the_ablation_learns(at: int) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"branches": "teacher"}, {"weighting": "similarity"}, {"search": {"vectors": "tfidf_mean", "max_similarity": 0.99}, "knowledge_dropout": 0.3}, {"votes": True,
-        "voters": 20, "words": {"frozen": True}}, {"candidates": "neighbours", "voters": 20, "search": {"vectors":
-        "tfidf"}}, {"candidates": "tree", "cluster_size": 2, "beam_width": 2, "words": {"vectors": "learn"}}, {
-            "candidates": "both", "cluster_size": 2, "beam_width": 1, "votes": True, "voters": 9,
+        {"branches": "teacher"},
+        {"weighting": "similarity"},
+        {"search": {"vectors": "tfidf_mean", "max_similarity": 0.99}, "knowledge_dropout": 0.3},
+        {"votes": True, "voters": 20, "words": {"frozen": True}},
+        {"candidates": "neighbours", "voters": 20, "search": {"vectors": "tfidf"}},
+        {"candidates": "tree", "cluster_size": 2, "beam_width": 2, "words": {"vectors": "learn"}},
+        {
+            "candidates": "both",
+            "cluster_size": 2,
+            "beam_width": 1,
+            "votes": True,
+            "voters": 9,
             "training": {"swa_start_epoch": 3},
         },
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_every_option_learns_and_is_saved(settings: dict[str, Any], tmp_path: Path) -> None:
     corpus, quick = small_corpus(), {"epochs": 6, "learning_rate": 0.02, **settings.get("training", {})}
     model = TReaderXml(**changed(**{**settings, "training": quick})).fit(corpus, checkpoints=tmp_path / "pieces")
@@ -296,8 +304,10 @@ def test_a_hierarchy_with_labels_that_the_corpus_lacks(capsys: pytest.CaptureFix
     assert teacher is not None
     assert teacher.description(3, model.tokenizer_.words) == "wind and waves"
     assert {name for name, _ in model.predict(["ship wave"], k=5).names()[0]} == {
-        "Ships at sea", "Bread and salt", "Cloud and wind",
-    }  # fmt: skip
+        "Ships at sea",
+        "Bread and salt",
+        "Cloud and wind",
+    }
     why = model.explain("ship sail wave harbour", "sea")
     assert "with it came what is above it: Wind and waves" in why.evidence
     assert model.explain("ship", "never").evidence == ("no training document had this label",)

@@ -80,9 +80,11 @@ def test_knowledge_is_the_union_over_neighbours_and_never_depends_on_the_own_lab
 
 def test_names_and_descriptions() -> None:
     labels = LabelSet.of(
-        ["a", "b", "c"], names=["Birds", "", "Fish: unheard!"], descriptions=["of prey and sky", "Sea, sky", ""],
+        ["a", "b", "c"],
+        names=["Birds", "", "Fish: unheard!"],
+        descriptions=["of prey and sky", "Sea, sky", ""],
         parents=[[], ["a"], []],
-    )  # fmt: skip
+    )
     teacher = Teacher.of(labels, TOKENIZER, 3, nobody)
     assert [teacher.description(at, NAMES) for at in range(3)] == ["birds of prey", "sea sky", "fish"]
     assert teacher.fallbacks == ()
@@ -132,8 +134,13 @@ def test_stored_arrays_are_checked() -> None:
     np.testing.assert_array_equal(again.parents.toarray(), teacher.parents.toarray())
     words = arrays["words"]
     for irrelevant in (
-        {"words": words[:-1]}, {"words": words.astype(float)}, {"words": words + 9}, {"words": words - 2},
-        {"words": words[:, :0]}, {"indices": arrays["indices"] + 6}, {"indptr": arrays["indptr"][1:]},
-    ):  # fmt: skip
+        {"words": words[:-1]},
+        {"words": words.astype(float)},
+        {"words": words + 9},
+        {"words": words - 2},
+        {"words": words[:, :0]},
+        {"indices": arrays["indices"] + 6},
+        {"indptr": arrays["indptr"][1:]},
+    ):
         with pytest.raises(ValueError, match=r"descriptions|column|arrays"):
             Teacher.from_arrays({**arrays, **irrelevant}, LABELS, 9)

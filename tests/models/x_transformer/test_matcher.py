@@ -108,8 +108,9 @@ def test_loss_and_quality(loaded: Pretrained) -> None:
     gains = 1 / np.log2(np.arange(3) + 2)
     each = [
         sum(gains[ranks[row, at]] for at in np.flatnonzero(relevant)) / gains[: int(relevant.sum())].sum()
-        for row, relevant in enumerate(targets) if relevant.any()
-    ]  # fmt: skip
+        for row, relevant in enumerate(targets)
+        if relevant.any()
+    ]
     assert validation_ndcg == pytest.approx(np.mean(each))
 
 
@@ -145,8 +146,15 @@ def test_validation_documents_of_their_own(loaded: Pretrained) -> None:
     documents, network = corpus(), matcher(loaded)
     valid = documents[:40].with_labels(documents.labels.extend(["new"]))
     vectors = tuned(
-        network, TREE, documents, valid, lambda texts: loaded.tokenizer.encode(texts, 32),
-        QUICK.model_copy(update={"epochs": 1}), 0, Checkpoints(None, {}), "matcher0",
-    )  # fmt: skip
+        network,
+        TREE,
+        documents,
+        valid,
+        lambda texts: loaded.tokenizer.encode(texts, 32),
+        QUICK.model_copy(update={"epochs": 1}),
+        0,
+        Checkpoints(None, {}),
+        "matcher0",
+    )
     assert np.isfinite(vectors).all()
     assert vectors.shape == (len(documents), 16)

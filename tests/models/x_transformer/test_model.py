@@ -38,9 +38,10 @@ def short(tiny_encoder: Maker) -> Shorten:
 
     def made(**changes: Any) -> Settings:
         plain: Settings = {
-            "encoder": {"name": str(tiny_encoder("bert")), "max_tokens": 24, "pooling": "mean"}, "max_leaf": 2,
+            "encoder": {"name": str(tiny_encoder("bert")), "max_tokens": 24, "pooling": "mean"},
+            "max_leaf": 2,
             "training": {"epochs": 1, "batch_size": 20, "encoder_learning_rate": 0.003, "learning_rate": 0.02},
-        }  # fmt: skip
+        }
         nested = {key: {**plain[key], **changes.get(key, {})} for key in ("encoder", "training")}
         return {**plain, **changes, **nested}
 
@@ -56,13 +57,19 @@ def share_right(model: XTransformer, corpus: Corpus) -> float:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"matcher": "linear"}, {"label_vectors": ["embeddings"]}, {"label_vectors": ["names"]},
-        {"label_vectors": ["documents", "names"], "ensemble": "ranks"}, {"embedding_weight": 0.0},
-        {"encoder": {"frozen_layers": 2}}, {"encoder": {"frozen_layers": 3}}, {"ranker": {"loss": "logistic"}},
-        {"max_leaf": 100}, {"matcher": "linear", "label_vectors": ["documents", "embeddings"]},
+        {"matcher": "linear"},
+        {"label_vectors": ["embeddings"]},
+        {"label_vectors": ["names"]},
+        {"label_vectors": ["documents", "names"], "ensemble": "ranks"},
+        {"embedding_weight": 0.0},
+        {"encoder": {"frozen_layers": 2}},
+        {"encoder": {"frozen_layers": 3}},
+        {"ranker": {"loss": "logistic"}},
+        {"max_leaf": 100},
+        {"matcher": "linear", "label_vectors": ["documents", "embeddings"]},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_variants_learn_and_load(short: Shorten, changes: Settings, tmp_path: Path) -> None:
     corpus = small_corpus()
     model = XTransformer(**short(**changes, discount=0.1)).fit(corpus)  # an epoch makes no good matcher
@@ -76,13 +83,24 @@ def test_variants_learn_and_load(short: Shorten, changes: Settings, tmp_path: Pa
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"beam_width": 1}, {"negatives": "teacher", "beam_width": 4}, {"discount": 0.5},
-        {"embedding_weight": 2.0}, {"max_leaf": 1}, {"ranker": {"cost": 0.1}}, {"ranker": {"smallest_weight": 0.3}},
-        {"dropout": 0.6}, {"label_vectors": ["names"]}, {"ensemble": "ranks"}, {"matcher": "linear"}, {"encoder":
-        {"frozen_layers": 2}}, {"encoder": {"max_tokens": 5}}, {"training": {"epochs": 2}},
+        {"seed": 1},
+        {"beam_width": 1},
+        {"negatives": "teacher", "beam_width": 4},
+        {"discount": 0.5},
+        {"embedding_weight": 2.0},
+        {"max_leaf": 1},
+        {"ranker": {"cost": 0.1}},
+        {"ranker": {"smallest_weight": 0.3}},
+        {"dropout": 0.6},
+        {"label_vectors": ["names"]},
+        {"ensemble": "ranks"},
+        {"matcher": "linear"},
+        {"encoder": {"frozen_layers": 2}},
+        {"encoder": {"max_tokens": 5}},
+        {"training": {"epochs": 2}},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_options_have_an_effect(short: Shorten, changes: Settings) -> None:
     corpus = small_corpus(60)
     plain, other = (
@@ -202,10 +220,14 @@ def test_clusterings_differ(short: Shorten) -> None:
     assert {ranker.tree.depth for ranker in rankers} == {2}
 
 
-@pytest.mark.parametrize(("owner", "name", "calls"), [
-    (matcher.MatcherLearner, "loss", 26),  # in the last epoch of the second matcher
-    (XTransformer, "_ranker", 0), (XTransformer, "_ranker", 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("owner", "name", "calls"),
+    [
+        (matcher.MatcherLearner, "loss", 26),  # in the last epoch of the second matcher
+        (XTransformer, "_ranker", 0),
+        (XTransformer, "_ranker", 1),
+    ],
+)
 def test_going_on_after_a_kill_gives_the_same_model(
     short: Shorten, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: int
 ) -> None:
@@ -273,13 +295,16 @@ def test_labels_without_documents(short: Shorten) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"matcher": "linear", "embedding_weight": 0}, "take the model parabel"), ({"beam_width": 0}, "beam"),
-        ({"label_vectors": []}, "label_vectors"), ({"label_vectors": ["neighbours"]}, "label_vectors"),
+        ({"matcher": "linear", "embedding_weight": 0}, "take the model parabel"),
+        ({"beam_width": 0}, "beam"),
+        ({"label_vectors": []}, "label_vectors"),
+        ({"label_vectors": ["neighbours"]}, "label_vectors"),
         ({"discount": 1.5}, "discount"),
-        ({"embedding_weight": -1}, "embedding_weight"), ({"ranker": {"loss": "hinge"}}, "loss"),
+        ({"embedding_weight": -1}, "embedding_weight"),
+        ({"ranker": {"loss": "hinge"}}, "loss"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_settings_that_cannot_be(settings: Settings, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         XTransformer(**settings)

@@ -20,9 +20,14 @@ from xmtc.nn import level as levels
 from xmtc.nn.serialization import weights_of
 
 SMALL: dict[str, Any] = {
-    "widths": [2, 3], "filters": 6, "chunks": 2, "bottleneck": 5, "dropout": 0.0,
-    "words": {"vectors": "random", "dimensions": 7}, "training": {"epochs": 1, "batch_size": 10},
-}  # fmt: skip
+    "widths": [2, 3],
+    "filters": 6,
+    "chunks": 2,
+    "bottleneck": 5,
+    "dropout": 0.0,
+    "words": {"vectors": "random", "dimensions": 7},
+    "training": {"epochs": 1, "batch_size": 10},
+}
 
 
 def first_or_last(documents: int = 90) -> Corpus:
@@ -79,13 +84,20 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seed": 1}, {"stride": 2}, {"dropout": 0.5}, {"words": {"dropout": 0.5}}, {"words": {"max_tokens": 4}},
-        {"words": {"vectors": "learn"}}, {"training": {"epochs": 2}}, {"training": {"learning_rate": 0.1}},
-        {"training": {"swa_start_epoch": 0, "evaluate_every": 1}}, {"training": {"batch_size": 5}},
+        {"seed": 1},
+        {"stride": 2},
+        {"dropout": 0.5},
+        {"words": {"dropout": 0.5}},
+        {"words": {"max_tokens": 4}},
+        {"words": {"vectors": "learn"}},
+        {"training": {"epochs": 2}},
+        {"training": {"learning_rate": 0.1}},
+        {"training": {"swa_start_epoch": 0, "evaluate_every": 1}},
+        {"training": {"batch_size": 5}},
         {"training": {"gradient_accumulation": 2}},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_options_have_an_effect(changes: dict[str, Any]) -> None:
     corpus = first_or_last(30)
     plain, other = (XmlCnn(**settings(**each)).fit(corpus).predict(corpus, k=2).scores for each in ({}, changes))
@@ -111,11 +123,16 @@ def test_weights_are_averaged_only_if_asked_for() -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"widths": []}, "widths"), ({"widths": [0]}, r"widths\.0=0"), ({"filters": 0}, "filters=0"),
-        ({"stride": 0}, "stride=0"), ({"chunks": 0}, "chunks=0"), ({"bottleneck": 0}, "bottleneck=0"),
-        ({"dropout": 1.0}, r"dropout=1\.0"), ({"words": {"frozen": 3}}, r"words\.frozen=3"),
+        ({"widths": []}, "widths"),
+        ({"widths": [0]}, r"widths\.0=0"),
+        ({"filters": 0}, "filters=0"),
+        ({"stride": 0}, "stride=0"),
+        ({"chunks": 0}, "chunks=0"),
+        ({"bottleneck": 0}, "bottleneck=0"),
+        ({"dropout": 1.0}, r"dropout=1\.0"),
+        ({"words": {"frozen": 3}}, r"words\.frozen=3"),
     ],
-)  # fmt: skip
+)
 def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         XmlCnn(**wrong)

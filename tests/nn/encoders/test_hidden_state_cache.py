@@ -19,9 +19,11 @@ from xmtc.nn.encoders.hidden_state_cache import HiddenStateCache
 
 
 @given(
-    lengths=st.lists(st.integers(0, 6), min_size=1, max_size=9), left=st.booleans(), in_file=st.booleans(),
+    lengths=st.lists(st.integers(0, 6), min_size=1, max_size=9),
+    left=st.booleans(),
+    in_file=st.booleans(),
     seed=st.integers(0, 99),
-)  # fmt: skip
+)
 def test_what_is_put_is_found(lengths: list[int], left: bool, in_file: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     sizes = np.array(lengths)

@@ -235,12 +235,17 @@ def test_sizes(tiny_encoder: Maker) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        {}, {"model_type": "gpt2"}, {"model_type": 3}, {"model_type": "none"},
-        {"model_type": "bert", "hidden_size": 7, "num_attention_heads": 2}, {"model_type": "bert", "hidden_size": -1},
-        {"model_type": "bert", "vocab_size": 10**15}, {"model_type": "bert", "hidden_act": "evil"},
+        {},
+        {"model_type": "gpt2"},
+        {"model_type": 3},
+        {"model_type": "none"},
+        {"model_type": "bert", "hidden_size": 7, "num_attention_heads": 2},
+        {"model_type": "bert", "hidden_size": -1},
+        {"model_type": "bert", "vocab_size": 10**15},
+        {"model_type": "bert", "hidden_act": "evil"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_facts_that_make_no_encoder(config: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="no encoder can be made"):
         empty_encoder(config)

@@ -202,11 +202,14 @@ class AttentionXml(Model):
             )
         return [
             build_tree(
-                vectors, arity=shape.arity, max_leaf=shape.max_leaf, levels=shape.levels,
+                vectors,
+                arity=shape.arity,
+                max_leaf=shape.max_leaf,
+                levels=shape.levels,
                 seed=derived_seed(config.seed, at),
             )
             for at in range(config.trees)
-        ]  # fmt: skip
+        ]
 
     def _train_tree(
         self, tree: LabelTree, table: NDArray[np.float32], sets: Sequence[Documents], at: int, checkpoints: Checkpoints

@@ -37,9 +37,15 @@ def int8_bilstm_forward(encoder: BiLstm, vectors: Tensor, words: Tensor, lengths
 
 
 def int8_lstm_forward(
-    lstm: nn.LSTM, initial: Tensor, vectors: Tensor, words: Tensor, places: Tensor, lengths: Tensor, hidden: Tensor,
+    lstm: nn.LSTM,
+    initial: Tensor,
+    vectors: Tensor,
+    words: Tensor,
+    places: Tensor,
+    lengths: Tensor,
+    hidden: Tensor,
     first: int,
-) -> None:  # fmt: skip
+) -> None:
     """Read `words` (tokens, documents), ids of `vectors`, and write the states at `places` of `hidden`.
 
     `hidden` is (documents, tokens, any width); the states stand there from column `first` on, and nothing after the end

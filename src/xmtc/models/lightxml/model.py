@@ -52,7 +52,7 @@ FLAT_UP_TO = 35_000  # labels; the paper is flat with 31,000
 
 
 class LightXmlTraining(TransformerTraining):
-    """How the network is trained: rates rise for the share `warmup_ratio` of all steps and then stay, for the averaging."""
+    """How the network is trained: rates rise for `warmup_ratio` of all steps and then stay, for weight averaging."""
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 10
     batch_size: PositiveInt = 16

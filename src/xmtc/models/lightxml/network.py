@@ -124,7 +124,7 @@ class LightLearner(Learner[LightNetwork]):
 def best_labels(
     network: LightNetwork, texts: EncoderTexts, beam_width: int, k: int, cores: Cores, what: str = "tagging"
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """(labels, log-probabilities) of the k best labels of each document in its `beam_width` best clusters, best first."""
+    """(labels, log-probabilities) of the k best labels in the `beam_width` best clusters of each document."""
     documents, tree = len(texts.tokens), network.tree
     ids = np.full((documents, k), -1, np.int32)
     scores = np.full((documents, k), -np.inf, np.float32)

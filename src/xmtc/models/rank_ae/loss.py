@@ -38,9 +38,7 @@ class _RankingLoss(torch.autograd.Function):
     """By hand, because what torch would keep for the gradient are half a dozen more tables of documents x labels."""
 
     @staticmethod
-    def forward(
-        context: Any, scores: Tensor, rows: Tensor, columns: Tensor, margin: float, normalise: bool
-    ) -> Tensor:  # fmt: skip
+    def forward(context: Any, scores: Tensor, rows: Tensor, columns: Tensor, margin: float, normalise: bool) -> Tensor:
         documents, labels = scores.shape
         flat = rows * labels + columns
         relevant = scores.take(flat)  # (relevant labels of all documents,)

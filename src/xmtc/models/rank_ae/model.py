@@ -241,8 +241,9 @@ class RankAe(Model):
         falls = scores[0] - scores[1:]
         evidence = [
             f"{words[at]}: tf-idf {query.data[at]:.3f}, channel attention {channels[at].min():.2f} to "
-            f"{channels[at].max():.2f}, mean {channels[at].mean():.2f}" for at in order[:SHOWN]
-        ]  # fmt: skip
+            f"{channels[at].max():.2f}, mean {channels[at].mean():.2f}"
+            for at in order[:SHOWN]
+        ]
         evidence += [
             f"without {words[order[at]]} the score would be {scores[1 + at]:.3f}" for at in np.argsort(-falls)[:SHOWN]
         ]

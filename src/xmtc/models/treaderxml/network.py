@@ -175,9 +175,15 @@ class TReaderNetwork(nn.Module):
             nn.init.zeros_(self.output.rows.weight)
 
     def forward(
-        self, ids: Tensor, lengths: Tensor, teacher_batch: TeacherBatch | None, votes: Tensor | None = None,
-        labels: Tensor | None = None, rng: np.random.Generator | None = None, encoded: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+        self,
+        ids: Tensor,
+        lengths: Tensor,
+        teacher_batch: TeacherBatch | None,
+        votes: Tensor | None = None,
+        labels: Tensor | None = None,
+        rng: np.random.Generator | None = None,
+        encoded: Tensor | None = None,
+    ) -> Tensor:
         """(B, n) word ids -> logits (B, labels), of all labels or those given; `votes` are for the same labels."""
         return self.scores(self.hidden(ids, lengths, teacher_batch, encoded, rng), votes, labels)
 
@@ -220,9 +226,13 @@ class TReaderNetwork(nn.Module):
                 self.output.bias.weight.copy_(torch.from_numpy(odds)[:, None])
 
     def hidden(
-        self, ids: Tensor, lengths: Tensor, teacher_batch: TeacherBatch | None, encoded: Tensor | None = None,
+        self,
+        ids: Tensor,
+        lengths: Tensor,
+        teacher_batch: TeacherBatch | None,
+        encoded: Tensor | None = None,
         rng: np.random.Generator | None = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """What is known about a document before labels are scored, (B, bottleneck)."""
         joined, ends, _ = self._read(ids, lengths, teacher_batch, rng)
         return self._squeezed(self._pooled(self.interaction(joined, ends), ends), encoded, rng)

@@ -43,9 +43,13 @@ class Teacher:
 
     @classmethod
     def of(
-        cls, labels: LabelSet, tokenizer: WordTokenizer, most: int, strongest: Callable[[Csr], Words],
+        cls,
+        labels: LabelSet,
+        tokenizer: WordTokenizer,
+        most: int,
+        strongest: Callable[[Csr], Words],
         clusters: Csr | None = None,
-    ) -> Teacher:  # fmt: skip
+    ) -> Teacher:
         """A teacher whose descriptions have at most `most` words.
 
         A label is described by its name and description; without either by its key, if that is made of words which the

