@@ -5,10 +5,24 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.up-to-date
 DATA   ?= ../shared/data
 
-.PHONY: help demo test check bench bench-speed docs clean
+# Of the core's tests, enough to say that it works without any extra: every method's contract, the command line, what is
+# said where an extra is missing, recipes by name.
+CORE_TESTS := tests/contract tests/cli/test_commands.py tests/cli/test_compare.py tests/cli/test_explain.py \
+              tests/cli/test_user_errors.py tests/test_extras.py tests/test_recipes.py tests/text/test_word_rules.py
+# The inner loop: no neural method, and of the contract three that compile little.
+FAST_TESTS := tests/corpus tests/text tests/labelspace tests/search tests/evaluation tests/test_extras.py \
+              tests/test_recipes.py tests/test_storage.py tests/test_errors.py tests/test_predictions.py
+FAST_MODELS := prior or knn or dismec
+
+.PHONY: help demo test test-fast test-core test-pythons test-lowest test-annif check bench bench-speed docs clean
 help:
 	@echo "make demo   train on the shipped corpus and tag some documents"
 	@echo "make test   run all tests"
+	@echo "make test-fast  in a minute, for the inner loop: no neural method, three of the contract"
+	@echo "make test-core  the wheel without any extra, in a venv of its own: the core's tests"
+	@echo "make test-pythons  the same with every Python from 3.11 to 3.13 that there is (minutes; not in CI)"
+	@echo "make test-lowest  the same with the oldest libraries that the core allows (minutes; not in CI)"
+	@echo "make test-annif  the core installs and works beside Annif (not in CI)"
 	@echo "make check  formatting, lint, types, the rule which room imports which"
 	@echo "make bench  our models beside other programs, which it installs, on the corpora in DATA=$(DATA); takes hours"
 	@echo "make bench-speed  how fast tf-idf, reading, metrics and neighbours are beside what others take"
@@ -29,10 +43,39 @@ test: $(STAMP)
 	@echo "==> tests"
 	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 
+test-fast: $(STAMP)
+	@echo "==> quick tests"
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(FAST_TESTS)
+	@$(BIN)/python -m pytest tests/contract/test_contract.py -k "$(FAST_MODELS)"
+
+test-core: $(STAMP)
+	@echo "==> the core alone"
+	@tools/core_tests.sh $(BIN)/python .venv-core constraints.txt $(CORE_TESTS)
+
+# Not a part of CI: kernels are compiled anew for each Python, which alone takes minutes.
+test-pythons: $(STAMP)
+	@for version in 3.11 3.12 3.13; do \
+	    for python in python$$version $$HOME/.pyenv/versions/$$version.*/bin/python; do \
+	        $$python -c '' 2> /dev/null || continue; \
+	        echo "==> the core alone, Python $$version"; \
+	        tools/core_tests.sh $$python .venv-core-$$version constraints.txt $(CORE_TESTS) || exit 1; \
+	        break; \
+	    done; \
+	done
+
+# Not a part of CI, for the same reason.
+test-lowest: $(STAMP)
+	@echo "==> the core alone, the oldest libraries"
+	@tools/core_tests.sh $(BIN)/python .venv-core-lowest tools/lowest.txt $(CORE_TESTS)
+
+test-annif: $(STAMP)
+	@echo "==> the core beside Annif"
+	@$(BIN)/python tools/check_annif.py
+
 check: $(STAMP)
 	@echo "==> formatting and lint"
-	@$(BIN)/ruff format --check src tests benchmarks tools examples
-	@$(BIN)/ruff check src tests benchmarks tools examples
+	@$(BIN)/ruff format --check src tests benchmarks tools examples conftest.py
+	@$(BIN)/ruff check src tests benchmarks tools examples conftest.py
 	@echo "==> types"
 	@$(BIN)/mypy
 	@echo "==> rooms"
@@ -57,4 +100,4 @@ docs: $(STAMP)
 	@$(BIN)/python tools/make_docs.py
 
 clean:
-	rm -rf $(VENV) build dist xmtc-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-core* build dist xmtc-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from xmtc.models.registry import CATALOGUE, make
-from xmtc.recipes import put_value, read_sweep
+from xmtc.errors import BadInput
+from xmtc.models.registry import CATALOGUE, model_class
+from xmtc.recipes import put_value, read_recipe, read_sweep, recipe_file, recipe_names
 
 FOLDER = Path(__file__).parent.parent / "recipes"
 RECIPES = sorted(FOLDER.rglob("*.yaml"))
@@ -28,13 +29,45 @@ def test_recipe_fits_the_code(path: Path) -> None:
         hyper_parameters = deepcopy(recipe.values)
         for key, value in point.items():
             put_value(hyper_parameters, key, value)
-        config = make(recipe.model, **hyper_parameters).config.model_dump(mode="json")
+        config = model_class(recipe.model)(**hyper_parameters).config.model_dump(mode="json")
         assert_taken(hyper_parameters, config)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_recipe_says_where_it_comes_from(path: Path) -> None:
     assert path.read_text("utf-8").startswith("# ")
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())
+def test_recipe_is_found_by_name(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = path.relative_to(FOLDER).with_suffix("").as_posix()
+    assert name in recipe_names()
+    for said in (name, f"{name}.yaml", f"recipes/{name}.yaml"):
+        assert recipe_file(said).read_bytes() == path.read_bytes()
+
+
+def test_a_file_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "knn").mkdir()
+    assert recipe_file("knn/default") != Path("knn/default")
+    (tmp_path / "knn" / "default").write_text("model: prior\n")
+    assert read_recipe("knn/default") == ("prior", {})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ("dismec/papre", "did you mean dismec/paper?"),
+        ("debtags", "did you mean aplc_xlnet/debtags, attentionxml/debtags, fasttext/debtags?"),
+        ("dismec", "did you mean dismec/paper?"),
+        ("zzz.yaml", "give a file or a name such as "),
+    ],
+)
+def test_a_name_that_does_not_exist_is_answered_with_near_ones(wrong: str, hint: str) -> None:
+    with pytest.raises(BadInput) as error:
+        read_sweep(wrong)
+    assert str(error.value).startswith(f"{wrong}: no such recipe; {hint}")
 
 
 def assert_taken(values: dict[str, object], config: dict[str, object]) -> None:

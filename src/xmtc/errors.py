@@ -49,13 +49,18 @@ class OutOfMemory(XmtcError):
     """Training would need more memory than is available; raised before it starts."""
 
 
-class MissingExtra(XmtcError):
-    """An optional dependency is not installed."""
+class MissingExtra(ConfigError):
+    """What was asked for needs a library that is not installed; the message is the command that installs it.
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional dependency; install it with: pip install 'xmtc[{extra}]'")
+    >>> print(MissingExtra("attentionxml", "neural", "torch"))
+    attentionxml needs torch; install it with: pip install 'xmtc[neural]'
+    """
+
+    def __init__(self, what: str, extra: str, library: str = "an optional dependency") -> None:
+        super().__init__(f"{what} needs {library}; install it with: pip install 'xmtc[{extra}]'")
         self.what = what
         self.extra = extra
+        self.library = library
 
-    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
-        return type(self), (self.what, self.extra)
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str, str]]:
+        return type(self), (self.what, self.extra, self.library)

@@ -7,6 +7,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+SUFFIX = ".yaml"
+NEAREST = 3  # names that are offered for one that does not exist
+
 
 class Recipe(NamedTuple):
     """A model, its hyper-parameters, and for each swept one (`group.key`) the values that it takes in turn."""
@@ -61,8 +64,57 @@ def put_value(hyper_parameters: dict[str, Any], path: str, value: Any) -> None:
     hyper_parameters[key] = value
 
 
+def recipe_folder() -> Path:
+    """The folder of the recipes that come with the package: MODEL/NAME.yaml.
+
+    >>> (recipe_folder() / "attentionxml" / "debtags.yaml").is_file()
+    True
+    """
+    here = Path(__file__).parent
+    packed = here / "recipe_files"  # in the wheel; a repository has them beside `src`
+    return packed if packed.is_dir() else here.parent.parent / "recipes"
+
+
+def recipe_names() -> list[str]:
+    """What `--recipe` takes beside paths.
+
+    >>> "attentionxml/debtags" in recipe_names()
+    True
+    """
+    folder = recipe_folder()
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob(f"*{SUFFIX}"))
+
+
+def recipe_file(name: str) -> Path:
+    """The file of a recipe: a path as it is, else a shipped recipe of this name; BadInput with near names if neither.
+
+    >>> recipe_file("knn/default").name
+    'default.yaml'
+    >>> recipe_file("dismec/papers")
+    Traceback (most recent call last):
+    xmtc.errors.BadInput: dismec/papers: no such recipe; did you mean dismec/paper?
+    """
+    import difflib
+
+    from xmtc.errors import BadInput
+
+    path = Path(name)
+    if path.exists():
+        return path
+    known, wanted = recipe_names(), name.removesuffix(SUFFIX).removeprefix("recipes/")
+    if wanted in known:
+        return recipe_folder() / f"{wanted}{SUFFIX}"
+    close = difflib.get_close_matches(wanted, known, n=NEAREST)
+    # Half of a name, such as the model's or the corpus's, is more telling than letters that happen to be alike.
+    close = [each for each in known if wanted and wanted in each.split("/")][:NEAREST] or close
+    hint = (
+        f"did you mean {', '.join(close)}?" if close else f"give a file or a name such as {', '.join(known[:NEAREST])}"
+    )
+    raise BadInput(name, None, "no such recipe", hint)
+
+
 def read_recipe(path: str) -> tuple[str | None, dict[str, Any]]:
-    """(model, hyper-parameters) of a recipe file for one model."""
+    """(model, hyper-parameters) of a recipe for one model, given as a file or by name."""
     from xmtc.errors import BadInput
 
     recipe = read_sweep(path)
@@ -72,15 +124,13 @@ def read_recipe(path: str) -> tuple[str | None, dict[str, Any]]:
 
 
 def read_sweep(path: str) -> Recipe:
-    """A recipe file, which may have a grid."""
+    """A recipe, given as a file or by name, which may have a grid."""
     import yaml
 
     from xmtc.errors import BadInput
 
     try:
-        content = yaml.safe_load(Path(path).read_text("utf-8"))
-    except FileNotFoundError:
-        raise BadInput(path, None, "no such recipe") from None
+        content = yaml.safe_load(recipe_file(path).read_text("utf-8"))
     except OSError as error:
         raise BadInput(path, None, f"cannot be read: {error.strerror}") from error
     except yaml.MarkedYAMLError as error:

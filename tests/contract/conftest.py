@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from _pytest.mark import ParameterSet
 from contract_corpus import QUICK, give_encoder, in_short, small_corpus
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.extras import LIBRARIES
 from xmtc.models.base import Model
-from xmtc.models.registry import CATALOGUE, make
+from xmtc.models.registry import CATALOGUE, make, model_class
 
 
-@pytest.fixture(params=sorted(CATALOGUE))
+def _with_needs(name: str) -> str | ParameterSet:
+    """A model whose extra may be missing, and is then left out."""
+    extra = model_class(name).capabilities.extra
+    return name if extra is None else pytest.param(name, marks=pytest.mark.needs(*LIBRARIES[extra]))
+
+
+@pytest.fixture(params=map(_with_needs, sorted(CATALOGUE)))
 def name(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     give_encoder(QUICK.get(request.param, {}), tmp_path_factory.mktemp)
     return str(request.param)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn.metrics import ndcg_score
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
@@ -179,7 +178,10 @@ def test_known_values() -> None:
     assert metrics["PSP@3"] == pytest.approx((1 + 2 + 4) / (1 + 2 + 3 + 4))
 
 
+@pytest.mark.needs("sklearn")
 def test_ndcg_is_that_of_scikit_learn() -> None:
+    from sklearn.metrics import ndcg_score
+
     # scikit-learn averages over tied scores and gives 0 to documents without labels; with distinct scores it agrees.
     rng = np.random.default_rng(0)
     truth: NDArray[np.bool_] = rng.random((40, LABELS)) < 0.3

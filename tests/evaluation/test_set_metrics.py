@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.metrics import coverage_error as sklearn_coverage_error
-from sklearn.metrics import precision_recall_fscore_support
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
@@ -30,7 +28,10 @@ def made_up(seed: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64], 
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.needs("sklearn")
 def test_first_k_as_in_scikit_learn(seed: int) -> None:
+    from sklearn.metrics import precision_recall_fscore_support
+
     truth, _, ranking, top, _ = made_up(seed, k=4)
     given = np.zeros_like(truth)
     np.put_along_axis(given, top.ids.astype(np.int64), 1, axis=1)
@@ -46,7 +47,10 @@ def test_first_k_as_in_scikit_learn(seed: int) -> None:
             assert ours[f"{prefix}-{part}"] == pytest.approx(value), (prefix, part)
 
 
+@pytest.mark.needs("sklearn")
 def test_threshold_as_in_scikit_learn() -> None:
+    from sklearn.metrics import precision_recall_fscore_support
+
     truth, scores, _, top, corpus = made_up(0, k=15)
     given = (scores.astype(np.float32) >= np.float32(0.8)).astype(int)
     ranking = RankingMetrics.of(top.threshold(0.8), corpus)
@@ -57,14 +61,20 @@ def test_threshold_as_in_scikit_learn() -> None:
             assert ours[f"{prefix}-{part}"] == pytest.approx(value), (prefix, part)
 
 
+@pytest.mark.needs("sklearn")
 def test_coverage_error_of_full_lists_is_that_of_scikit_learn() -> None:
+    from sklearn.metrics import coverage_error as sklearn_coverage_error
+
     truth, scores, ranking, _, _ = made_up(1, k=15)
     ours = coverage_error(ranking)
     assert ours.exact
     assert ours.at_least == pytest.approx(sklearn_coverage_error(truth, scores))
 
 
+@pytest.mark.needs("sklearn")
 def test_coverage_error_of_short_lists_is_a_lower_bound() -> None:
+    from sklearn.metrics import coverage_error as sklearn_coverage_error
+
     truth, scores, ranking, _, _ = made_up(1, k=3)
     ours = coverage_error(ranking)
     assert not ours.exact

@@ -122,6 +122,7 @@ def test_it_finds_the_least_change_of_earlier_classifiers(loss: int, count: int)
     np.testing.assert_allclose(biases, expected_biases, atol=close)
 
 
+@pytest.mark.needs("sklearn")
 def test_logistic_regression_is_that_of_liblinear() -> None:
     from sklearn.linear_model import LogisticRegression
 

@@ -60,6 +60,7 @@ def test_platt_is_where_the_likelihood_is_greatest() -> None:
         assert loss(found.slope, found.offset + step) > best
 
 
+@pytest.mark.needs("sklearn")
 def test_isotonic_is_what_scikit_learn_finds() -> None:
     from sklearn.isotonic import IsotonicRegression
 

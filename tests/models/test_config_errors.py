@@ -56,6 +56,6 @@ def test_also_beside_other_mistakes_and_within_a_blend() -> None:
 
 
 def test_a_name_that_another_method_still_has_is_not_taken_for_an_old_one() -> None:
-    make("treaderxml", candidates="both")
+    model_class("treaderxml")(candidates="both")
     with pytest.raises(ConfigError, match="knn has no hyper-parameter 'candidates'"):
         make("knn", candidates=3)

@@ -164,6 +164,7 @@ def by_means(**settings: object) -> NearestNeighbours:
     return NearestNeighbours(**{"search": {"vectors": "mean"}, "words": words, "neighbours": 3, **settings})
 
 
+@pytest.mark.needs("tokenizers", "faiss")
 @pytest.mark.parametrize("vectors", ["mean", "tfidf_mean"])
 def test_documents_compared_by_means_of_word_vectors(vectors: str, tmp_path: Path) -> None:
     corpus = Corpus.of(TEXTS, TAGS)
@@ -181,6 +182,7 @@ def test_documents_compared_by_means_of_word_vectors(vectors: str, tmp_path: Pat
         by_means().fit(features_only(corpus, np.random.default_rng(0)))
 
 
+@pytest.mark.needs("tokenizers", "faiss")
 def test_copies_of_a_text_can_be_left_out() -> None:
     corpus = Corpus.of([*TEXTS, "ship harbour"], [*TAGS, ["copy"]])
     for vectors in ("tfidf", "mean"):
@@ -192,6 +194,7 @@ def test_copies_of_a_text_can_be_left_out() -> None:
         assert not {"copy", "town"} & set(dict(without.names()[0]))
 
 
+@pytest.mark.needs("tokenizers", "faiss")
 def test_memory_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "available_memory", lambda: 10)
     with pytest.raises(OutOfMemory, match=r"needs about .* GiB of memory"):

@@ -25,7 +25,8 @@ from xmtc.text.word_tokenizer import WordTokenizer
 WORDS = ["ship", "sea", "bread", "oven", "sky"]
 #: Texts of few words: many copies of each other, and many that are near.
 texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join), min_size=1, max_size=12)
-KINDS = ["mean", "tfidf_mean", "tfidf"]
+DENSE = pytest.mark.needs("tokenizers", "faiss")
+KINDS = [pytest.param("mean", marks=DENSE), pytest.param("tfidf_mean", marks=DENSE), "tfidf"]
 
 
 def made(documents: list[str], **options: Any) -> tuple[DocumentSearch, Any]:
@@ -99,11 +100,11 @@ def test_many_copies_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [3 + neighbours.SPARE, 4 * (3 + neighbours.SPARE), 16 * (3 + neighbours.SPARE)]
 
 
-def test_nothing_near() -> None:
-    for kind in KINDS:
-        search, matrix = made(["ship"], vectors=kind)
-        assert search.nearest_of_training(matrix, 2).ids.tolist() == [[-1, -1]]
-        assert search.nearest(Corpus.of(["", "unheard of"]), 2).ids.tolist() == [[-1, -1]] * 2
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_near(kind: str) -> None:
+    search, matrix = made(["ship"], vectors=kind)
+    assert search.nearest_of_training(matrix, 2).ids.tolist() == [[-1, -1]]
+    assert search.nearest(Corpus.of(["", "unheard of"]), 2).ids.tolist() == [[-1, -1]] * 2
 
 
 def test_shares_of_votes() -> None:

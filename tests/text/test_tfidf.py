@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from xmtc.corpus.strings import Strings
 from xmtc.errors import NotFitted, XmtcError
@@ -127,7 +126,10 @@ def test_impossible_letters(wrong: dict[str, tuple[int, int]]) -> None:
         TfIdfSettings(**wrong)
 
 
+@pytest.mark.needs("sklearn")
 def test_equals_scikit_learn_on_real_texts() -> None:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     from xmtc.corpus.io import read
     from xmtc.data import demo_folder
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models
 
 from xmtc.corpus.strings import Strings
 from xmtc.text.word_rules import IDEOGRAPHS, WordRules
@@ -61,17 +60,45 @@ def test_compiled_words_equal_the_reference(rules: WordRules, text: str) -> None
     assert list(rules.words(text)) == reference_words(text, rules)
 
 
+@pytest.mark.needs("tokenizers")
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @settings(max_examples=300, deadline=None)
 @given(text=texts)
 @example(text=TRICKY)
 def test_hf_words_equal_the_reference(rules: WordRules, text: str) -> None:
     """The `tokenizers` library brings Unicode tables of its own, so characters newer than Python's are left out."""
+    from tokenizers import Tokenizer, models
+
     tokenizer = Tokenizer(models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
     tokenizer.normalizer = rules.hf_normalizer()
     tokenizer.pre_tokenizer = rules.hf_pre_tokenizer()
     normal = tokenizer.normalizer.normalize_str(text)
     assert [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal)] == reference_words(text, rules)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@settings(max_examples=300, deadline=None)
+@given(text=texts)
+@example(text=TRICKY)
+@example(text="")
+def test_spans_are_where_the_words_stand(rules: WordRules, text: str) -> None:
+    """Marks that melt into a letter, or vanish, make a word shorter; in a text without them each word is its span."""
+    normal = unicodedata.normalize("NFC", text)
+    spans = rules.spans(normal)
+    assert all(0 <= start < end <= len(normal) for start, end in spans)
+    assert spans == sorted(spans)
+    if not rules.strip_accents:
+        assert [rules.folded(normal[start:end]) for start, end in spans] == reference_words(text, rules)
+
+
+@pytest.mark.needs("tokenizers")
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@settings(max_examples=300, deadline=None)
+@given(text=texts)
+@example(text=TRICKY)
+def test_spans_and_folding_are_those_of_the_hf_tokenizer(rules: WordRules, text: str) -> None:
+    assert rules.spans(text) == [span for _, span in rules.hf_pre_tokenizer().pre_tokenize_str(text)]
+    assert rules.folded(text) == rules.hf_normalizer().normalize_str(text)
 
 
 def test_every_code_point_by_itself() -> None:

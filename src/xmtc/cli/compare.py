@@ -59,7 +59,7 @@ def compare(
     models: Annotated[str, typer.Option("--models", help="Methods, such as knn,parabel,bonsai.")] = "",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each, with seeds 0, 1, ...")] = 1,
     budget: Annotated[str | None, typer.Option("--budget", help="Time for all runs, such as 30m.")] = None,
-    recipe: Annotated[list[str] | None, typer.Option(help="YAML recipe or sweep; may be repeated.")] = None,
+    recipe: Annotated[list[str] | None, typer.Option(help="YAML recipe or sweep, or a name; may be repeated.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="MODEL.key=value; may be repeated.")] = None,
     test: Annotated[str, typer.Option("--test", help="If the corpus has no test part: a share, or a file.")] = "0.1",
     plot: Annotated[bool, typer.Option("--plot", help="Draw each sweep: metrics against the swept setting.")] = False,
@@ -254,8 +254,9 @@ def report(
 
     from xmtc import __version__
     from xmtc.evaluation.reports.comparison_page import write_comparison_page
+    from xmtc.extras import missing
 
-    versions = {name: metadata.version(name) for name in ("numpy", "torch")}
+    versions = {name: metadata.version(name) for name in ("numpy", "torch") if not missing(name)}
     machine = {"processor": platform.machine(), "system": platform.system(), "python": platform.python_version()}
     facts = {"corpus": corpus, "xmtc": __version__, "date": time.strftime("%Y-%m-%d"), **machine, **versions}
     write_json(

@@ -34,7 +34,8 @@ def models(
             can = model_class(known).capabilities
             inputs = " or ".join(sorted(can.input, reverse=True))
             flags = ("yes" if flag else "no" for flag in (can.explain, can.partial_fit))
-            table.add_row(known, can.summary, inputs, can.score.value, *flags)
+            needs = escape(f" (needs xmtc[{can.extra}])") if can.extra else ""
+            table.add_row(known, can.summary + needs, inputs, can.score.value, *flags)
     Console().print(table)
 
 

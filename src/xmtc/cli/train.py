@@ -26,7 +26,7 @@ def train(
     model: Annotated[str | None, typer.Option("--model", help="Method; `xmtc models` lists them.")] = None,
     valid: Annotated[str | None, typer.Option(help="Validation file, or a share of the corpus such as 0.1.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter key=value; may be repeated.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="YAML file with `model` and `set`.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="YAML file with `model` and `set`, or a name: knn/tibkat.")] = None,
     budget: Annotated[str | None, typer.Option(help="How long training may take, such as 30m; for auto.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
     calibrate: Annotated[

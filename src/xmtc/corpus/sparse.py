@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
-Csr = csr_array[Any, tuple[int, int]]
+if TYPE_CHECKING:
+    Csr = csr_array[Any, tuple[int, int]]
+else:
+    Csr = csr_array  # which takes no parameters before scipy 1.16
 INT32_MAX = np.iinfo(np.int32).max
 
 

@@ -8,6 +8,8 @@ OpenMP a child dies at its first kernel, with the work queue a process dies when
 the fork-safe layer is taken and a lock lets one parallel kernel run at a time; it uses all cores anyway. (OpenMP's
 threads would also spin while they wait, at the expense of other processes.)
 
+With NUMBA_DISABLE_JIT=1 kernels run as they stand, in Python: for a debugger, and many times slower.
+
 Starting threads takes longer than reading a short text, so a parallel kernel may have a serial version too, for small
 work; it needs no lock.
 
@@ -128,7 +130,8 @@ def _renamed(function: F) -> F:
 
 def _called(kernel: Any, arguments: list[Any]) -> Any:
     if numba.config.DISABLE_JIT:
-        return kernel(*arguments)
+        with np.errstate(over="ignore"):  # hashes are meant to overflow
+            return kernel(*arguments)
     before = len(kernel.overloads)
     start = time.perf_counter()
     result = kernel(*arguments)

@@ -21,6 +21,7 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, XmtcError
+from xmtc.extras import require
 from xmtc.memory import available_memory
 from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
 from xmtc.models.config_errors import describe
@@ -47,6 +48,7 @@ class Capabilities:
     score: ScoreKind
     explain: bool = False
     partial_fit: bool = False
+    extra: str | None = None  # what must be installed beside the core: `pip install 'xmtc[EXTRA]'`
 
 
 class Model(ABC):
@@ -76,6 +78,11 @@ class Model(ABC):
         except ValidationError as error:
             raise ConfigError(describe(cls.name, cls.Config, hyper_parameters, error)) from error
 
+    def check_installed(self) -> None:
+        """A MissingExtra, which says what to install, if training with these settings needs more than there is."""
+        if self.capabilities.extra is not None:
+            require(self.name, self.capabilities.extra)
+
     def fit(
         self,
         corpus: Corpus,
@@ -88,6 +95,7 @@ class Model(ABC):
         `checkpoints` is a folder for finished pieces of long work: a killed run resumes from them when it is started
         again with the same settings and documents. `log` is a folder for TensorBoard curves of neural methods.
         """
+        self.check_installed()
         self._check_input(corpus)
         if not len(corpus):
             raise XmtcError(f"{corpus.name}: no documents to train on")
@@ -204,6 +212,8 @@ class Model(ABC):
 
         A member of an ensemble shares the ensemble's `labels`.
         """
+        if cls.capabilities.extra is not None:
+            require(f"{folder.folder}: {cls.name}", cls.capabilities.extra)
         model = cls(**folder.manifest["config"])
         model.labels_ = folder.labels() if labels is None else labels
         model.training_ = folder.manifest.get("training", {})

@@ -79,6 +79,12 @@ class NearestNeighbours(Model):
     search_: DocumentSearch
     targets_: Csr
 
+    def check_installed(self) -> None:
+        """A MissingExtra if the vectors that documents are compared by need more than the core."""
+        from xmtc.models.neighbour_vectors import check_vectors
+
+        check_vectors(self.config.search.vectors)
+
     def memory_needed(self, corpus: Corpus) -> int:
         """Word keys and counts while counting, the matrix, and its transpose; all grow with the non-zeros."""
         if self.config.search.vectors == "tfidf" or corpus.texts is None:

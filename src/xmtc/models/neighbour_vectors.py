@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.errors import ConfigError
+from xmtc.extras import LIBRARIES, require
 from xmtc.nn.settings import EncoderSettings
-from xmtc.search.neighbours import SearchSettings, TextVectors
+from xmtc.search.neighbours import SearchSettings, TextVectors, VectorKind
 from xmtc.storage import FolderReader
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.embedding_table import WordSettings, words_of
@@ -66,6 +67,7 @@ def fit_vectors(
         return sparse, sparse.fit_transform(corpus)
     if corpus.texts is None:
         raise ConfigError(f"search.vectors={kind} needs texts, which {corpus.name} does not have; take tfidf")
+    check_vectors(kind)
     if kind == "encoder":
         from xmtc.nn.encoders.embeddings import EncoderVectors
 
@@ -80,11 +82,19 @@ def fit_vectors(
     return means, means.of_tokens(tokens)
 
 
+def check_vectors(kind: VectorKind) -> None:
+    """A MissingExtra if documents cannot become such vectors with what is installed; the core has tf-idf."""
+    if kind != "tfidf":
+        libraries = LIBRARIES["neural"] if kind == "encoder" else ("tokenizers",)
+        require(f"search.vectors={kind}", "neural", *libraries, "faiss")
+
+
 def load_vectors(folder: FolderReader, config: VectorSettings) -> TextVectors:
     """What turns documents into vectors, from a model folder."""
     kind = config.search.vectors
     if kind == "tfidf":
         return DocumentVectors.load(folder, config.tfidf)
+    check_vectors(kind)
     if kind == "encoder":
         from xmtc.nn.encoders.embeddings import EncoderVectors
 

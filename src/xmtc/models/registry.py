@@ -49,12 +49,14 @@ def model_class(name: str) -> type[Model]:
 
 
 def make(name: str, **hyper_parameters: Any) -> Model:
-    """A new model by name, with its hyper-parameters.
+    """A new model by name, with its hyper-parameters; an error that says what to install if its extra is missing.
 
     >>> make("knn", neighbours=10).config.neighbours
     10
     """
-    return model_class(name)(**hyper_parameters)
+    model = model_class(name)(**hyper_parameters)
+    model.check_installed()
+    return model
 
 
 def load(path: str | Path, verify: bool = True) -> Model:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from xmtc.budget import end_of_training
 from xmtc.checkpoints import Checkpoints
 from xmtc.errors import XmtcError
+from xmtc.extras import require
 from xmtc.nn.batching import Ints, bucketed
 from xmtc.nn.dropout import dropout_rng
 from xmtc.nn.learner import Learner
@@ -353,6 +354,8 @@ def _fit(task: Trainer) -> None:
     settings = task.settings
     several = settings.processes > 1
     folder = task.checkpoints.log_folder
+    if folder is not None:
+        require("a log of curves", "neural", "tensorboard")
     # A process may have had no document that needs some part of the network.
     exchange = DDPStrategy(process_group_backend="gloo", start_method="spawn", find_unused_parameters=True)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)  # it would greet with the machine's hardware

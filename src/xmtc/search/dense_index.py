@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
+from xmtc.extras import require
 from xmtc.progress import progress
 from xmtc.text.token_store import offsets_of
 
@@ -80,8 +81,7 @@ class DenseIndex:
         return ids, similarities
 
     def _best(self, queries: Floats, k: int) -> tuple[NDArray[Any], Floats]:
-        import faiss
-
+        faiss = _faiss()
         wanted = min(k + SPARE, len(self))
         found: NDArray[Any]
         if self.centres is None:
@@ -124,8 +124,7 @@ class DenseIndex:
     @cached_property
     def _quantizer(self) -> Any:
         """A faiss index of the centres: finds the cells of a query."""
-        import faiss
-
+        faiss = _faiss()
         assert self.centres is not None
         index = faiss.IndexFlatIP(self.centres.shape[1])
         index.add(np.ascontiguousarray(self.centres))
@@ -203,10 +202,16 @@ class DenseIndex:
                 raise ValueError(f"a cell is outside of 0 to {len(self.centres) - 1}")
 
 
-def _centres(vectors: Floats, count: int, seed: int) -> Floats:
-    """The centres of cells, unit vectors, by k-means on a sample."""
+def _faiss() -> Any:
+    require("the search among dense vectors", "neural", "faiss")
     import faiss
 
+    return faiss
+
+
+def _centres(vectors: Floats, count: int, seed: int) -> Floats:
+    """The centres of cells, unit vectors, by k-means on a sample."""
+    faiss = _faiss()
     rng = np.random.default_rng(seed)
     rows = np.sort(rng.permutation(len(vectors))[: 50 * count])
     options = {"niter": 10, "spherical": True, "min_points_per_centroid": 1, "max_points_per_centroid": 50}

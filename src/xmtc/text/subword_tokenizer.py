@@ -8,6 +8,7 @@ import numpy as np
 
 from xmtc.corpus.strings import Strings
 from xmtc.errors import BadModelFolder, ConfigError
+from xmtc.extras import require
 from xmtc.progress import progress
 from xmtc.text.token_store import TokenStore
 
@@ -70,6 +71,7 @@ class SubwordTokenizer:
     @classmethod
     def from_json(cls, content: str) -> SubwordTokenizer:
         """The inverse of `to_json`."""
+        require("a subword tokenizer", "neural", "tokenizers")
         from tokenizers import Tokenizer
 
         try:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.strings import Strings, StringsBuilder
+from xmtc.extras import require
 
 IDEOGRAPHS = (
     (0x3005, 0x3005),
@@ -73,6 +74,15 @@ class WordRules:
         spans = start + words.begins[:found], start + words.stops[:found]
         return Strings.from_offsets(*kernel.folded_terms(texts.buffer, *spans, self.fold_table(), self.min_chars))
 
+    def folded(self, text: str) -> str:
+        """The text as its words are compared, everything between them included.
+
+        >>> WordRules(strip_accents=True).folded("Die schöne Müllerin!")
+        'die schone mullerin!'
+        """
+        text = _normal(text, self.strip_accents)
+        return "".join(character.lower()[0] for character in text) if self.lowercase else text
+
     def normalised(self, texts: Strings) -> Strings:
         """The texts in a form that the table folds rightly; those in it already, nearly all, are not copied."""
         from xmtc.kernels import utf8_words as kernel
@@ -91,6 +101,7 @@ class WordRules:
 
     def hf_normalizer(self) -> Any:
         """The same folding as a normalizer of the `tokenizers` library."""
+        require("a word tokenizer", "neural", "tokenizers")
         from tokenizers import Regex, normalizers
 
         steps: list[Any] = [normalizers.NFC()]
@@ -104,6 +115,7 @@ class WordRules:
 
     def hf_pre_tokenizer(self) -> Any:
         """The same words as a pre-tokenizer of the `tokenizers` library."""
+        require("a word tokenizer", "neural", "tokenizers")
         from tokenizers import Regex, pre_tokenizers
 
         ideograph = "[" + "".join(rf"\x{{{a:X}}}-\x{{{b:X}}}" for a, b in IDEOGRAPHS) + "]"
@@ -118,10 +130,19 @@ class WordRules:
         """
         from xmtc.kernels.utf8_words import SEPARATOR
 
-        # The library may know letters of a later Unicode than Python, by which `words` goes.
         table = self.fold_table()
-        known = "".join(" " if table[ord(character)] == SEPARATOR else character for character in text)
-        return [span for _, span in self.hf_pre_tokenizer().pre_tokenize_str(known)]
+        letters = {each for each in set(text) if table[ord(each)] != SEPARATOR and _in_words(each)}
+        alone = {each for each in letters if any(first <= ord(each) <= last for first, last in IDEOGRAPHS)}
+        found, start, least = [], 0, max(self.min_chars, 1)
+        for at, character in enumerate([*text, ""]):
+            if character in letters and character not in alone:
+                continue
+            if at - start >= least:
+                found.append((start, at))
+            if character in alone:
+                found.append((at, at + 1))
+            start = at + 1
+        return found
 
 
 @lru_cache(maxsize=4)
@@ -138,7 +159,7 @@ def _fold_table(lowercase: bool, strip_accents: bool) -> NDArray[np.int32]:
         folded = _folded(chr(code), lowercase, strip_accents)
         if not folded:
             table[code] = DROPPED
-        elif unicodedata.category(folded[0])[0] in "LMN" or folded == "_":
+        elif _in_words(folded[0]):
             table[code] = ord(folded[0])
     for first, last in IDEOGRAPHS:
         block = table[first : last + 1]
@@ -146,6 +167,10 @@ def _fold_table(lowercase: bool, strip_accents: bool) -> NDArray[np.int32]:
     table[[code for code in varied if _may_change(chr(code), strip_accents)]] |= SUSPECT
     # DROPPED is -1, all bits set: SUSPECT leaves it as it is, and what is dropped needs no normal form.
     return table
+
+
+def _in_words(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LMN" or character == "_"
 
 
 def _normal(text: str, strip_accents: bool) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from xmtc.corpus.strings import Strings
 from xmtc.errors import BadModelFolder, ConfigError
+from xmtc.extras import require
 from xmtc.progress import progress
 from xmtc.text.tfidf import TfIdf, TfIdfSettings
 from xmtc.text.token_store import TokenStore
@@ -42,6 +43,7 @@ class WordTokenizer:
         cls, texts: Strings, max_words: int = MOST_WORDS, min_df: int = 1, rules: WordRules | None = None
     ) -> WordTokenizer:
         """Learn a vocabulary of at most `max_words` entries, the two special ones included."""
+        require("a word tokenizer", "neural", "tokenizers")
         from tokenizers import Tokenizer, models
 
         if max_words <= len(SPECIAL):
@@ -85,6 +87,7 @@ class WordTokenizer:
     @classmethod
     def from_json(cls, content: str) -> WordTokenizer:
         """The inverse of `to_json`."""
+        require("a word tokenizer", "neural", "tokenizers")
         from tokenizers import Tokenizer
 
         try:

@@ -21,7 +21,7 @@ from xmtc.models.ensemble import auto as module
 from xmtc.models.ensemble.auto import Auto
 from xmtc.models.ensemble.search_space import CANDIDATES, Candidate, Facts
 from xmtc.models.knn import NearestNeighbours
-from xmtc.models.registry import CATALOGUE
+from xmtc.models.registry import CATALOGUE, model_class
 from xmtc.models.rocchio import Rocchio
 
 PRIOR = Candidate("prior", "prior", lambda _: 0.0)
@@ -260,7 +260,7 @@ def test_every_candidate_fits_the_code() -> None:
     assert len({candidate.name for candidate in CANDIDATES}) == len(CANDIDATES)
     for candidate in CANDIDATES:
         assert candidate.model in CATALOGUE
-        model = xmtc.make(candidate.model, **candidate.settings)
+        model = model_class(candidate.model)(**candidate.settings)
         assert candidate.seconds(small) <= candidate.seconds(large)
         assert candidate.refusal(small) == ""
         assert candidate.trainings(small) >= 1

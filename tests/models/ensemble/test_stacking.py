@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
@@ -71,7 +70,10 @@ def test_ndcg_is_that_of_the_evaluation(rows: list[list[tuple[int, float]]], dat
     np.testing.assert_array_equal(scores, top.scores)
 
 
+@pytest.mark.needs("sklearn")
 def test_weights_of_one_group_are_those_of_a_ridge_logistic_regression() -> None:
+    from sklearn.linear_model import LogisticRegression
+
     rng = np.random.default_rng(0)
     features = np.column_stack([rng.normal(size=(400, 3)), np.ones(400)])
     relevant = rng.random(400) < 1 / (1 + np.exp(-features @ [1.0, -2.0, 0.5, -1.0]))

@@ -56,9 +56,8 @@ def places(text: str, words: Iterable[tuple[str, float]]) -> list[Span]:
     """
     weights = dict(words)
     rules = _rules_of(weights)
-    fold = rules.hf_normalizer().normalize_str
     spans = rules.spans(text)
-    folded = [fold(text[start:end]) for start, end in spans]
+    folded = [rules.folded(text[start:end]) for start, end in spans]
     parts: list[dict[str, float]] = [{} for _ in spans]  # of each word: its terms and their weights
     for length in {term.count(" ") + 1 for term in weights}:
         for first in range(len(spans) - length + 1):
@@ -73,8 +72,7 @@ def _rules_of(terms: Collection[str]) -> WordRules:
     """The strictest rules that all these terms obey: those of the model, as far as its words in this text show."""
 
     def unchanged_by(rules: WordRules) -> bool:
-        fold = rules.hf_normalizer().normalize_str
-        return all(fold(term) == term for term in terms)
+        return all(rules.folded(term) == term for term in terms)
 
     return WordRules(
         lowercase=unchanged_by(WordRules(lowercase=True)),

@@ -132,6 +132,7 @@ class AplcXlNet(FineTunedModel):
         summary="a pretrained transformer, fine-tuned; labels in clusters by frequency, so that rare ones cost little",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
+        extra="neural",
     )
     Config = AplcConfig
     config: AplcConfig

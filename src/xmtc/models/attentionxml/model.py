@@ -129,6 +129,7 @@ class AttentionXml(Model):
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        extra="neural",
     )
     Config = AttentionXmlConfig
     config: AttentionXmlConfig

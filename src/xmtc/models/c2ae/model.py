@@ -85,6 +85,7 @@ class C2ae(Model):
         summary="an auto-encoder of the labels whose latent space a network finds from the features",
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
+        extra="neural",
     )
     Config = C2aeConfig
     config: C2aeConfig

@@ -28,7 +28,7 @@ from pydantic import Field, field_validator
 from xmtc.budget import Alarm, alarm, seconds_in, time_limit
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
-from xmtc.errors import XmtcError
+from xmtc.errors import MissingExtra, XmtcError
 from xmtc.memory import available_memory
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.calibration import LIST_LENGTH
@@ -114,6 +114,20 @@ class Auto(Ensemble):
 
     report_: dict[str, Any]
 
+    def check_installed(self) -> None:
+        """A MissingExtra if every method to choose from needs one; else those that do are left out, which is said."""
+        refused = []
+        for candidate in CANDIDATES:
+            if candidate.name in (self.config.methods or ()):
+                try:
+                    candidate.check_installed()
+                    return
+                except MissingExtra as error:
+                    refused.append(error)
+        if refused:
+            first = refused[0]
+            raise MissingExtra(f"auto: {first.what}", first.extra, first.library)
+
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         search = Search(self, corpus, valid, checkpoints)
         try:
@@ -174,7 +188,7 @@ class Search:
         names = self.auto.config.methods or [candidate.name for candidate in CANDIDATES]
         if self.holdout is None:
             names = [name for name in names if name in WITHOUT_HOLDOUT] or list(names)[:1]
-        wanted = [candidate for candidate in CANDIDATES if candidate.name in names]
+        wanted = self._installed([candidate for candidate in CANDIDATES if candidate.name in names])
         for candidate in sorted(wanted, key=lambda each: each.seconds(self.facts)):
             trial = Trial(candidate.name, round(self.cost(candidate), 1), note=self._refusal(candidate))
             self.trials.append(trial)
@@ -182,6 +196,21 @@ class Search:
                 self._try(candidate, trial)
             if trial.quality is None:
                 self.say(f"{candidate.name}: {trial.note}")
+
+    def _installed(self, wanted: list[Candidate]) -> list[Candidate]:
+        """The methods whose extra is there; which ones are left out is said, and how to have them."""
+        there = []
+        left_out: dict[str, list[str]] = {}
+        for candidate in wanted:
+            try:
+                candidate.check_installed()
+                there.append(candidate)
+            except MissingExtra as error:
+                self.trials.append(Trial(candidate.name, 0.0, note=f"not tried: {error}"))
+                left_out.setdefault(error.extra, []).append(candidate.name)
+        for extra, names in left_out.items():
+            self.say(f"left out: {', '.join(names)}; to have them: pip install 'xmtc[{extra}]'")
+        return there
 
     def _refusal(self, candidate: Candidate) -> str:
         """Why a method is not tried; "" if it is."""

@@ -25,7 +25,7 @@ from pydantic import Field, field_validator
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
-from xmtc.errors import BadModelFolder, ConfigError, XmtcError
+from xmtc.errors import BadModelFolder, ConfigError, MissingExtra, XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.calibration import LIST_LENGTH
 from xmtc.models.ensemble.stacking import FEWEST, Stack, Table, choose
@@ -188,6 +188,15 @@ class Blend(Ensemble):
         largest = max(models, key=lambda model: model.train_documents_)
         blend.labels_, blend.training_ = largest._fitted(), largest.training_
         return blend
+
+    def check_installed(self) -> None:
+        """A MissingExtra that names the first member which needs more than there is."""
+        for name, settings in map(_named, self.config.members):
+            try:
+                model_class(name)(**settings).check_installed()
+            except MissingExtra as error:
+                what = name if error.what == name else f"{name} with {error.what}"
+                raise MissingExtra(f"blend: the member {what}", error.extra, error.library) from error
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes: the sum over all members, which are kept until the weights are learned."""

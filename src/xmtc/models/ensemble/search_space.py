@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.models.registry import model_class
 from xmtc.text.word_rules import WordRules
 
 SAMPLE = 400  # documents that are searched for the names of their labels
@@ -109,6 +110,10 @@ class Candidate:
     network: bool = False
     least: float = 1.0
     trainings: Callable[[Facts], int] = lambda _: 1
+
+    def check_installed(self) -> None:
+        """A MissingExtra if its training needs more than there is."""
+        model_class(self.model)(**self.settings).check_installed()
 
 
 def _texts(facts: Facts) -> str:

@@ -104,6 +104,7 @@ class LightXml(FineTunedModel):
         summary="a pretrained transformer, fine-tuned; it chooses the labels to tell apart while it learns",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
+        extra="neural",
     )
     Config = LightXmlConfig
     config: LightXmlConfig

@@ -132,6 +132,7 @@ class RankAe(Model):
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
         explain=True,
+        extra="neural",
     )
     Config = RankAeConfig
     config: RankAeConfig

@@ -147,6 +147,7 @@ class TReaderXml(Model):
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        extra="neural",
     )
     Config = TReaderXmlConfig
     config: TReaderXmlConfig

@@ -132,6 +132,7 @@ class XTransformer(Model):
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        extra="neural",
     )
     Config = XTransformerConfig
     config: XTransformerConfig

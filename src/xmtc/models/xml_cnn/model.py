@@ -88,6 +88,7 @@ class XmlCnn(Model):
         summary="convolutions over the words, the largest values in each part of a text, a small layer, all labels",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
+        extra="neural",
     )
     Config = XmlCnnConfig
     config: XmlCnnConfig
