@@ -58,14 +58,14 @@ def test_pieces_change_nothing(piece: int, monkeypatch: pytest.MonkeyPatch) -> N
 def test_matrices_shrink_as_in_torchs_adamw_and_nothing_else_does() -> None:
     gradients = some_gradients(8)
     expected = after(lambda weights: torch.optim.AdamW(weights, RATE, weight_decay=0.3), gradients)
-    found = after(lambda weights: RowAdam(weights, RATE, shrinking=0.3), gradients)
+    found = after(lambda weights: RowAdam(weights, RATE, weight_decay=0.3), gradients)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-8)
     rows = [rows_only(gradient, [1, 2]) for gradient in gradients]
     plain = after(row_adam, rows)
-    torch.testing.assert_close(after(lambda weights: RowAdam(weights, RATE, shrinking=0.3), rows), plain)
+    torch.testing.assert_close(after(lambda weights: RowAdam(weights, RATE, weight_decay=0.3), rows), plain)
     bias = nn.Parameter(torch.ones(3))
     bias.grad = torch.zeros(3)
-    RowAdam([bias], RATE, shrinking=0.3).step()
+    RowAdam([bias], RATE, weight_decay=0.3).step()
     assert torch.equal(bias.detach(), torch.ones(3))
 
 

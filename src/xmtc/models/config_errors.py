@@ -21,7 +21,8 @@ RENAMED = {
     "training.decay": "training.lr_decay",
     "training.decays": "training.max_lr_decays",
     "training.warm_up": "training.warmup_ratio",
-    "words.warm_up": "words.pretraining_epochs",
+    "attentionxml: shortcut": "word_skip",
+    "attentionxml: words.warm_up": "pretraining_epochs",
 }
 
 

@@ -115,8 +115,8 @@ class RowAdam(Optimizer):
     """Adam for dense and for sparse gradients (as AttentionXML's own code has it).
 
     Of a sparse gradient only the rows that it has are updated, their moments too; the bias correction counts all steps.
-    The moments start as untouched zero pages: rows that never occur take no memory. `shrinking` is the weight decay of
-    AdamW, for dense gradients of matrices alone.
+    The moments start as untouched zero pages: rows that never occur take no memory. `weight_decay` is the weight decay
+    of AdamW, for dense gradients of matrices alone.
 
     >>> weight = torch.nn.Parameter(torch.zeros(2, 1))
     >>> optimiser = RowAdam([weight], learning_rate=0.1)
@@ -131,9 +131,9 @@ class RowAdam(Optimizer):
         weights: Iterable[Tensor] | Iterable[dict[str, Any]],
         learning_rate: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
-        shrinking: float = 0.0,
+        weight_decay: float = 0.0,
     ) -> None:
-        super().__init__(weights, {"lr": learning_rate, "betas": betas, "shrinking": shrinking})
+        super().__init__(weights, {"lr": learning_rate, "betas": betas, "shrinking": weight_decay})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]

@@ -54,8 +54,11 @@ class TrainingSettings(BaseModel):
     Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and
     training ends after more than `patience` evaluations without a better one. With `lr_decay` the learning rates are
     first multiplied by it at such a moment, `max_lr_decays` times, and training ends at the next. From epoch
-    `swa_start_epoch` on (0 is the first; null: never) the mean of the weights at these moments is judged and kept:
+    `swa_start_epoch` on (0 is the first; null: never) the mean of the weights at these moments is evaluated and kept:
     stochastic weight averaging.
+
+    The norm of all gradients is cut to `max_grad_norm` or, if that is null, to `clip` times a moving limit (null:
+    never). `weight_decay` is for matrices, not for biases and normalisation.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
@@ -67,6 +70,8 @@ class TrainingSettings(BaseModel):
     row_learning_rate: PositiveFloat | Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] | None = None
     swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 3
     clip: PositiveFloat | None = 5.0
+    max_grad_norm: PositiveFloat | None = None
+    weight_decay: float = Field(0.0, ge=0, lt=1)
     evaluate_every: PositiveInt = 250
     patience: PositiveInt = 50
     lr_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -93,26 +98,15 @@ class TrainingSettings(BaseModel):
         return self.row_learning_rate
 
     def lr_multiplier(self, step: int, steps: int) -> float:
-        """The share of the learning rates with which a step of so many is made; here they stay as they are."""
+        """What the learning rates are multiplied by at a step of `steps`; here they stay as they are."""
         return 1.0
-
-    @property
-    def largest_norm(self) -> float | None:
-        """What the norm of all gradients together is cut to."""
-        return None
-
-    @property
-    def shrinking(self) -> float:
-        """Weight decay: times the learning rate, the share that matrices lose in a step."""
-        return 0.0
 
 
 class TransformerTraining(TrainingSettings):
     """How a network on a pretrained encoder is trained: AdamW, with a learning rate of its own for the encoder.
 
     Rates are slanted triangles: they rise for the share `warmup_ratio` of all steps, and fall to 0 at the end; steps
-    are counted as if all `epochs` were done. Gradients are cut to the norm `max_grad_norm`. `weight_decay` is for
-    matrices, not for biases and normalisation.
+    are counted as if all `epochs` were done.
     """
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 8
@@ -120,7 +114,6 @@ class TransformerTraining(TrainingSettings):
     learning_rate: PositiveFloat = 2e-3
     encoder_learning_rate: PositiveFloat = 5e-5
     warmup_ratio: float = Field(0.0, ge=0, lt=1)
-    weight_decay: float = Field(0.0, ge=0, lt=1)
     swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
     clip: PositiveFloat | None = None
     max_grad_norm: PositiveFloat | None = 1.0
@@ -139,13 +132,3 @@ class TransformerTraining(TrainingSettings):
         """
         top = self.warmup_ratio * steps
         return step / top if step < top else (steps - step) / (steps - top)
-
-    @property
-    def largest_norm(self) -> float | None:
-        """What the norm of all gradients together is cut to."""
-        return self.max_grad_norm
-
-    @property
-    def shrinking(self) -> float:
-        """Weight decay."""
-        return self.weight_decay

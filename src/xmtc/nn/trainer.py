@@ -76,10 +76,10 @@ class Trainer(LightningModule):
             by_rate.setdefault(settings.rate_of(name, weight in tables), []).append(weight)
         self.rates = list(by_rate)
         groups = [{"params": weights, "lr": rate} for rate, weights in by_rate.items()]
-        self.optimiser = RowAdam(groups, settings.learning_rate, shrinking=settings.shrinking)
+        self.optimiser = RowAdam(groups, settings.learning_rate, weight_decay=settings.weight_decay)
         self.clip: FixedClip | MovingClip | None = None
-        if settings.largest_norm is not None:
-            self.clip = FixedClip(settings.largest_norm)
+        if settings.max_grad_norm is not None:
+            self.clip = FixedClip(settings.max_grad_norm)
         elif settings.clip is not None:
             self.clip = MovingClip(settings.clip)
         self.average: WeightAverage | None = None

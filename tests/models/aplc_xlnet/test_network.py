@@ -124,7 +124,7 @@ def test_head_learns_alone(learner: AplcLearner) -> None:
     with torch_threads() as cores:
         vectors = torch.from_numpy(network.encoder.vectors(learner.train.texts, cores))
         known = LabelledVectors(vectors, learner.train.targets)
-        network.expect(vectors)
+        network.scale_hidden(vectors)
         assert network.hidden(vectors).square().mean().item() == pytest.approx(1)
         head = HeadLearner(network, known, known)
         some = np.arange(9)

@@ -202,7 +202,7 @@ class AplcXlNet(FineTunedModel):
                 )
 
             head = HeadLearner(learner.network, encoded(learner.train), encoded(learner.valid))
-        learner.network.expect(head.train.vectors)
+        learner.network.scale_hidden(head.train.vectors)
         train(head, self.config.training.of_head, derived_seed(self.config.seed, 1), checkpoints, HEAD)
 
     def _clusters(self, counts: NDArray[np.int64], documents: int) -> FrequencyClusters:

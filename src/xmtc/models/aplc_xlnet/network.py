@@ -51,7 +51,7 @@ class AplcNetwork(nn.Module):
         """What the hidden layer makes of the encoder's vectors, (documents, width) -> (documents, hidden)."""
         return dropout(torch.tanh(self.hidden(vectors)), self.dropout, rng)
 
-    def expect(self, vectors: Tensor) -> None:
+    def scale_hidden(self, vectors: Tensor) -> None:
         """Scale the hidden layer for such vectors: before tanh, its values deviate by 1 from 0."""
         with torch.no_grad():
             self.hidden.weight.div_(self.hidden(vectors).square().mean().sqrt().clamp(min=SMALLEST))

@@ -45,11 +45,15 @@ class TReaderScorer:
         return self.network.output.rows.num_embeddings
 
     def hidden(
-        self, inputs: TReaderInputs, documents: Ints, rng: np.random.Generator | None = None, forgotten: float = 0.0
+        self,
+        inputs: TReaderInputs,
+        documents: Ints,
+        rng: np.random.Generator | None = None,
+        knowledge_dropout: float = 0.0,
     ) -> Tensor:
         """What the network makes of documents, (B, bottleneck)."""
         ids, lengths = padded(inputs.tokens, documents)
-        teacher_batch = self.teacher_batch(inputs, documents, rng, forgotten)
+        teacher_batch = self.teacher_batch(inputs, documents, rng, knowledge_dropout)
         return self.network.hidden(ids, lengths, teacher_batch, self.encoded(inputs, documents), rng)
 
     def encoded(self, inputs: TReaderInputs, documents: Ints) -> Tensor | None:
@@ -57,15 +61,19 @@ class TReaderScorer:
         return None if inputs.encoded is None else torch.from_numpy(inputs.encoded[documents])
 
     def teacher_batch(
-        self, inputs: TReaderInputs, documents: Ints, rng: np.random.Generator | None = None, forgotten: float = 0.0
+        self,
+        inputs: TReaderInputs,
+        documents: Ints,
+        rng: np.random.Generator | None = None,
+        knowledge_dropout: float = 0.0,
     ) -> TeacherBatch | None:
         """The teacher knowledge of documents, or None for a reader without a teacher; some is left out in training."""
         if inputs.knowledge is None:
             return None
         rows = take_rows(inputs.knowledge, documents)
         known = rows.data
-        if rng is not None and forgotten:
-            known = known * (rng.random(len(known)) >= forgotten)
+        if rng is not None and knowledge_dropout:
+            known = known * (rng.random(len(known)) >= knowledge_dropout)
         labels, columns = np.unique(rows.indices, return_inverse=True)
         weights = np.zeros((len(documents), len(labels)), np.float32)
         weights[_rows(rows), columns] = known
@@ -163,12 +171,12 @@ class TReaderLearner(Learner[TReaderNetwork]):
         targets: Csr,
         valid: TReaderInputs,
         valid_targets: Csr,
-        forgotten: float = 0.0,
+        knowledge_dropout: float = 0.0,
     ) -> None:
         self.scorer, self.network = scorer, scorer.network
         self.train, self.targets = train, targets
         self.valid, self.valid_targets = valid, valid_targets
-        self.forgotten = forgotten  # the share of the teacher's labels that is left out in each step
+        self.knowledge_dropout = knowledge_dropout  # the share of the teacher's labels that is left out in each step
         self.lengths = train.tokens.lengths
 
     def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
@@ -177,7 +185,7 @@ class TReaderLearner(Learner[TReaderNetwork]):
         With clusters, theirs is added, so that a cluster counts as much as a label.
         """
         scorer, relevant = self.scorer, take_rows(self.targets, documents)
-        hidden = scorer.hidden(self.train, documents, rng, self.forgotten)
+        hidden = scorer.hidden(self.train, documents, rng, self.knowledge_dropout)
         labels, of_clusters = None, None
         if scorer.candidates is not None:
             labels, _, of_clusters = scorer.chosen(self.train, documents, hidden, relevant)
