@@ -148,17 +148,10 @@ class Dismec(Model):
             scores = (features @ self.index_.columns[:, labels]).toarray() + self.biases_[labels]
             offsets = np.ascontiguousarray(scores.T, np.float32)
             solver = solver._replace(smallest_weight=0.0)
-        documents, positives = np.arange(features.shape[0], dtype=np.int32), np.concatenate(lists).astype(np.int64)
-        trained = train_node(
-            CsrArrays.of(features),
-            features.shape[1],
-            documents,
-            offsets_of(map(len, lists)),
-            positives,
-            offsets,
-            solver,
-            derived_seed(config.seed, at),
-        )
+        rows, width = np.arange(features.shape[0], dtype=np.int32), features.shape[1]
+        positives = offsets_of(map(len, lists)), np.concatenate(lists).astype(np.int64)
+        seed = derived_seed(config.seed, at)
+        trained = train_node(CsrArrays.of(features), width, rows, *positives, offsets, solver, seed)
         return dict(zip(("ends", "features", "weights", "biases"), trained, strict=True))
 
     def _set(self, classifiers: Classifiers) -> None:

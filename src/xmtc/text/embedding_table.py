@@ -60,8 +60,8 @@ class WordSettings(BaseModel):
 
     `vectors` is a file of word vectors (see `xmtc.text.word_vectors`), "learn" (learned on the training documents) or
     "random". Words that a file does not have get vectors learned on the documents and mapped into the file's space, or
-    random ones (`missing`), as in the paper. For `pretraining_epochs` all vectors first learn to predict the labels from
-    a bag of words, which takes seconds and saves a network hours where words are many and documents few.
+    random ones (`missing`), as in the paper. For `pretraining_epochs` all vectors first learn to predict the labels
+    from a bag of words, which takes seconds and saves a network hours where words are many and documents few.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
