@@ -147,16 +147,10 @@ class Dismec(Model):
             scores = (features @ self.index_.columns[:, labels]).toarray() + self.biases_[labels]
             offsets = np.ascontiguousarray(scores.T, np.float32)
             solver = solver._replace(smallest_weight=0.0)
-        trained = train_node(
-            CsrArrays.of(features),
-            features.shape[1],
-            np.arange(features.shape[0], dtype=np.int32),
-            own.indptr.astype(np.int64),
-            own.indices.astype(np.int64),
-            offsets,
-            solver,
-            derived_seed(config.seed, at),
-        )
+        rows, width = np.arange(features.shape[0], dtype=np.int32), features.shape[1]
+        positives = own.indptr.astype(np.int64), own.indices.astype(np.int64)
+        seed = derived_seed(config.seed, at)
+        trained = train_node(CsrArrays.of(features), width, rows, *positives, offsets, solver, seed)
         return dict(zip(("ends", "features", "weights", "biases"), trained, strict=True))
 
     def _partial_fit(self, corpus: Corpus) -> None:

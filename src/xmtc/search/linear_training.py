@@ -139,15 +139,10 @@ def _train_children(features: Csr, task: Task, settings: LinearSettings, seed: i
     found = np.flatnonzero(task.sizes) if not task.only_child else np.zeros(0, np.int64)
     if not len(found):  # nothing to decide, or nothing to learn from
         return np.zeros(len(biases), np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), biases
+    matrix, width, own_seed = CsrArrays.of(features), features.shape[1], derived_seed(seed, task.node, task.first)
+    positives = offsets_of(task.sizes[found]), task.positives
     ends, terms, weights, biases[found] = train_node(
-        CsrArrays.of(features),
-        features.shape[1],
-        task.documents,
-        offsets_of(task.sizes[found]),
-        task.positives,
-        NO_OFFSETS,
-        solver_of(settings),
-        derived_seed(seed, task.node, task.first),
+        matrix, width, task.documents, *positives, NO_OFFSETS, solver_of(settings), own_seed
     )
     sizes = np.zeros(len(biases), np.int64)
     sizes[found] = np.diff(ends)

@@ -178,33 +178,22 @@ class FastText(Model):
         counts = np.diff(targets.indptr)
         order = rng.permutation(np.flatnonzero(counts))
         # One label of each text, drawn anew in each epoch.
-        picked = targets.indices[targets.indptr[order] + (rng.random(len(order)) * counts[order]).astype(np.int64)]
+        places = targets.indptr[order] + (rng.random(len(order)) * counts[order]).astype(np.int64)
+        picked = targets.indices[places].astype(np.int64)
         frequency = np.cumsum(np.bincount(targets.indices, minlength=targets.shape[1]) ** SMOOTHING)
         decay = config.learning_rate / (config.epochs * len(order))
-        label_ids, label_ends = targets.indices.astype(np.int32), targets.indptr.astype(np.int64)
-        documents, loss = (
-            Documents(rows.ids, rows.offsets, label_ids, label_ends),
-            Loss(config.loss == "softmax", self.base_),
-        )
+        labels = targets.indices.astype(np.int32), targets.indptr.astype(np.int64)
+        documents, loss = Documents(rows.ids, rows.offsets, *labels), Loss(config.loss == "softmax", self.base_)
+        changed = self.table_, self.weights_
         for start in range(0, len(order), STRETCH):
             part, relevant = order[start : start + STRETCH], picked[start : start + STRETCH]
             rate = config.learning_rate - decay * (epoch * len(order) + start)
             if config.loss == "ns":
                 drawn = np.searchsorted(frequency, rng.random((len(part), config.negatives)) * frequency[-1], "right")
                 chosen = np.column_stack([relevant, drawn]).astype(np.int64)
-                train_sampled_labels(rows.ids, rows.offsets, part, chosen, rate, decay, self.table_, self.weights_)
+                train_sampled_labels(rows.ids, rows.offsets, part, chosen, rate, decay, *changed)
             else:
-                train_all_labels(
-                    documents,
-                    part,
-                    relevant.astype(np.int64),
-                    loss,
-                    rate,
-                    decay,
-                    TRAIN_BATCH,
-                    self.table_,
-                    self.weights_,
-                )
+                train_all_labels(documents, part, relevant, loss, rate, decay, TRAIN_BATCH, *changed)
             advance(len(part) * len(counts) / len(order))
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
