@@ -129,7 +129,7 @@ class AplcXlNet(FineTunedModel):
 
     name = "aplc_xlnet"
     capabilities = Capabilities(
-        summary="a pretrained transformer, fine-tuned; labels in clusters by frequency, so that rare ones cost little",
+        summary="a fine-tuned transformer with labels in clusters by frequency, so that rare labels cost little",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         extra="neural",

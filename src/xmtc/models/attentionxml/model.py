@@ -125,7 +125,7 @@ class AttentionXml(Model):
 
     name = "attentionxml"
     capabilities = Capabilities(
-        summary="BiLSTM with an attention for each label, over a shallow and wide label tree; shows where it looks",
+        summary="BiLSTM and one attention per label over a shallow, wide label tree; explains by attention weights",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,

@@ -82,7 +82,7 @@ class C2ae(Model):
 
     name = "c2ae"
     capabilities = Capabilities(
-        summary="an auto-encoder of the labels whose latent space a network finds from the features",
+        summary="an autoencoder of the labels; a second network maps features into its latent space",
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
         extra="neural",

@@ -104,7 +104,7 @@ class Auto(Ensemble):
 
     name = "auto"
     capabilities = Capabilities(
-        summary="tries methods as long as its budget lasts, cheapest first, and blends those that help",
+        summary="tries methods within a time budget, cheapest first, and blends those that help",
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,

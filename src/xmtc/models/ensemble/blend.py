@@ -162,7 +162,7 @@ class Blend(Ensemble):
 
     name = "blend"
     capabilities = Capabilities(
-        summary="several models together; held-out documents say what each is worth for frequent and for rare labels",
+        summary="several models, weighted on held-out documents for frequent and for rare labels",
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,

@@ -101,7 +101,7 @@ class FastText(Model):
 
     name = "fasttext"
     capabilities = Capabilities(
-        summary="the mean of word and n-gram vectors, learned with a linear classifier a label; fast and simple",
+        summary="averaged word and n-gram vectors, trained with a linear classifier per label; fast and simple",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,

@@ -101,7 +101,7 @@ class LightXml(FineTunedModel):
 
     name = "lightxml"
     capabilities = Capabilities(
-        summary="a pretrained transformer, fine-tuned; it chooses the labels to tell apart while it learns",
+        summary="a fine-tuned transformer with dynamic negative sampling",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         extra="neural",

@@ -128,7 +128,7 @@ class RankAe(Model):
 
     name = "rank_ae"
     capabilities = Capabilities(
-        summary="words with dual attention and label sets in one latent space, a margin ranking loss; robust to noise",
+        summary="dual attention over words and an autoencoder of label sets share a latent space; margin ranking loss",
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
         explain=True,

@@ -143,7 +143,7 @@ class TReaderXml(Model):
 
     name = "treaderxml"
     capabilities = Capabilities(
-        summary="self-attention over a text and over the descriptions of its neighbours' labels; shows both",
+        summary="attends over the text and over the label descriptions of similar documents",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,

@@ -128,7 +128,7 @@ class XTransformer(Model):
 
     name = "x_transformer"
     capabilities = Capabilities(
-        summary="a pretrained transformer finds label clusters; linear classifiers on its vectors and tf-idf rank them",
+        summary="a transformer finds label clusters; linear classifiers on its vectors and tf-idf rank their labels",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,

@@ -85,7 +85,7 @@ class XmlCnn(Model):
 
     name = "xml_cnn"
     capabilities = Capabilities(
-        summary="convolutions over the words, the largest values in each part of a text, a small layer, all labels",
+        summary="convolutions over word vectors, dynamic max pooling and a bottleneck layer; scores all labels",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         extra="neural",
