@@ -104,6 +104,7 @@ print([(sum(version.stats.cache_hits.values()), len(version.overloads)) for vers
 """
 
 
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 def test_both_versions_are_cached_apart(tmp_path: Path) -> None:
     """Numba's cache does not ask whether a function was compiled with threads, so one could be loaded as the other."""
     module = """
