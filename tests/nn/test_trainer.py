@@ -163,7 +163,7 @@ def test_the_last_step_of_a_triangle_is_the_smallest_and_none_is_beyond(monkeypa
         seen.append((step, steps))
         return lr_multiplier(self, step, steps)
 
-    monkeypatch.setattr(TransformerTraining, "share_at", noticed)
+    monkeypatch.setattr(TransformerTraining, "lr_multiplier", noticed)
     settings = TransformerTraining(
         epochs=3, batch_size=4, learning_rate=RATE, evaluate_every=1000, gradient_accumulation=4
     )
@@ -379,13 +379,13 @@ def test_curves_go_to_the_log_folder(tmp_path: Path) -> None:
     learner = ToyLearner()
     trained(learner, short(evaluate_every=10), Checkpoints(None, {}, tmp_path / "logs"))
     assert points(tmp_path / "logs", "loss") == [10, 20]
-    assert len(points(tmp_path / "logs", "nDCG@5 of validation documents")) == len(learner.seen) == 3
+    assert len(points(tmp_path / "logs", "validation nDCG@5")) == len(learner.seen) == 3
 
 
 def test_every_evaluation_is_in_the_curve(tmp_path: Path) -> None:
     learner = ToyLearner()
     trained(learner, short(evaluate_every=7), Checkpoints(None, {}, tmp_path / "logs"))
-    assert points(tmp_path / "logs", "nDCG@5 of validation documents")[:3] == [7, 14, 21]
+    assert points(tmp_path / "logs", "validation nDCG@5")[:3] == [7, 14, 21]
 
 
 def test_curves_go_on_where_they_ended(tmp_path: Path) -> None:

@@ -74,13 +74,13 @@ class RankingMetrics:
         cls, predictions: Predictions, truth: Corpus, weights: Floats | None = None, normalise: bool = True
     ) -> RankingMetrics:
         """Find the hits; `truth` must come from `align`, `normalise=False` gives AttentionXML's PSnDCG."""
-        from xmtc.kernels.ranking_metrics import find_hits
+        from xmtc.kernels.ranking_metrics import csr_rows, find_hits
 
         ids = np.ascontiguousarray(predictions.ids, np.int32)
         targets = truth.targets
         if not targets.has_sorted_indices:
             targets = targets.sorted_indices()
-        return cls(ids, find_hits(ids, *_rows(targets)), targets, weights, normalise)
+        return cls(ids, find_hits(ids, *csr_rows(targets)), targets, weights, normalise)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -126,14 +126,14 @@ class RankingMetrics:
         >>> RankingMetrics.of(top, truth).per_document("R@2")
         (array([0.5, 0. ]), array([1., 1.]))
         """
-        from xmtc.kernels.ranking_metrics import measure_documents
+        from xmtc.kernels.ranking_metrics import csr_rows, measure_documents
 
         name, k = parse_metric(metric)
         if name not in self._defined():
             raise XmtcError(f"{metric} needs training counts and the number of training documents (train_documents=)")
         above, below = METRICS[name]
         values = measure_documents(
-            self.ids, self.hits, *_rows(self.truth), self._weights(), np.array([k], np.int64), self.normalise
+            self.ids, self.hits, *csr_rows(self.truth), self._weights(), np.array([k], np.int64), self.normalise
         )[:, 0]
         return values[:, above].copy(), values[:, below].copy() if below is not None else np.ones(len(self))
 
@@ -164,11 +164,11 @@ class RankingMetrics:
         return self.weights if self.weights is not None else np.ones(self.truth.shape[1])
 
     def _sums(self, rising: Sequence[int], groups: Groups) -> tuple[Floats, NDArray[np.integer[Any]]]:
-        from xmtc.kernels.ranking_metrics import sum_by_group
+        from xmtc.kernels.ranking_metrics import csr_rows, sum_by_group
 
         if not rising or rising[0] < 1:
             raise XmtcError(f"k = {list(rising)}: give at least one k, each 1 or more")
-        truth, ks = (*_rows(self.truth), self._weights()), np.array(rising, np.int64)
+        truth, ks = (*csr_rows(self.truth), self._weights()), np.array(rising, np.int64)
         groups_of_labels = (groups.of_label, len(groups.names))
         found: tuple[Floats, NDArray[np.integer[Any]]] = sum_by_group(
             self.ids, self.hits, *truth, *groups_of_labels, ks, self.normalise
@@ -198,8 +198,3 @@ def parse_metric(metric: str) -> tuple[str, int]:
     if not match or match[1] not in METRICS:
         raise XmtcError(f"unknown metric {metric!r}; known are {', '.join(f'{name}@k' for name in METRICS)}")
     return match[1], int(match[2])
-
-
-def _rows(matrix: Csr) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    # One type each, whatever scipy chose, so that kernels are compiled once.
-    return matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False)

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from xmtc.corpus.sparse import Csr
 from xmtc.kernels import compiled, jitted
 
 Ints = NDArray[np.integer[Any]]
@@ -185,3 +186,22 @@ def sum_by_group(
                 carriers[chunk, wanted] += 1
                 sums[chunk, wanted] += values
     return sums.sum(axis=0), carriers.sum(axis=0)
+
+
+def csr_rows(matrix: Csr) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """(indptr, indices) of one type each, whatever scipy chose, so that a kernel is compiled once."""
+    return matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False)
+
+
+def ndcg_of_lists(ids: NDArray[np.integer], targets: Csr) -> NDArray[np.float64]:
+    """nDCG of each document's list of labels at its full length; 0 for a document without labels.
+
+    >>> from xmtc.corpus.sparse import make_csr
+    >>> relevant = make_csr(np.ones(1, np.float32), np.array([7]), np.array([0, 1, 1]), (2, 9))
+    >>> ndcg_of_lists(np.array([[7, 3], [4, 5]]), relevant).tolist()
+    [1.0, 0.0]
+    """
+    lists, truth = np.ascontiguousarray(ids, np.int32), csr_rows(targets)
+    ks, weights = np.array([lists.shape[1]], np.int64), np.ones(targets.shape[1])
+    values = measure_documents(lists, find_hits(lists, *truth), *truth, weights, ks, True)
+    return values[:, 0, COLUMNS.index("nDCG")]

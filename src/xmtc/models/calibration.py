@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.labels import Csr
 from xmtc.errors import ConfigError, XmtcError
 from xmtc.predictions import Predictions, ScoreKind
 
@@ -54,10 +53,10 @@ class Pairs(NamedTuple):
         >>> Pairs.of(top, valid).relevant.tolist()
         [True, False]
         """
-        from xmtc.kernels.ranking_metrics import find_hits
+        from xmtc.kernels.ranking_metrics import csr_rows, find_hits
 
         truth = valid.with_labels(top.labels).targets
-        relevant = find_hits(np.ascontiguousarray(top.ids, np.int32), *kernel_rows(truth))
+        relevant = find_hits(np.ascontiguousarray(top.ids, np.int32), *csr_rows(truth))
         if not relevant.any():
             raise XmtcError(
                 f"{valid.name}: no label that the model lists for these documents is relevant, so nothing can be "
@@ -66,11 +65,6 @@ class Pairs(NamedTuple):
         listed = top.ids >= 0
         carriers = np.bincount(truth.indices, minlength=len(top.labels))[: len(top.labels)]
         return cls(top.ids[listed], top.scores[listed], relevant[listed], carriers, truth.nnz)
-
-
-def kernel_rows(matrix: Csr) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """(indptr, indices) of one type each, whatever scipy chose, so that a kernel is compiled once."""
-    return matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False)
 
 
 class Calibration(ABC):

@@ -19,12 +19,9 @@ def ndcg(found: NDArray[np.int32], targets: Csr) -> float:
     >>> ndcg(np.array([[7, 3], [4, 5]], np.int32), relevant)
     1.0
     """
-    k, counts = found.shape[1], np.diff(targets.indptr)
-    gains = 1 / np.log2(np.arange(k) + 2)
-    ends = zip(found, targets.indptr, targets.indptr[1:], strict=False)
-    relevant = np.stack([np.isin(row, targets.indices[start:end]) for row, start, end in ends])
-    ideal = np.concatenate([[1.0], np.cumsum(gains)])[np.minimum(counts, k)]  # no labels: nothing to gain
-    return float(((relevant * gains).sum(1) / ideal)[counts > 0].mean())
+    from xmtc.kernels.ranking_metrics import ndcg_of_lists
+
+    return float(ndcg_of_lists(found, targets)[np.diff(targets.indptr) > 0].mean())
 
 
 def is_relevant(targets: Csr, chosen: Ints) -> NDArray[np.bool_]:

@@ -131,7 +131,7 @@ class WordRules:
         from xmtc.kernels.utf8_words import SEPARATOR
 
         table = self.fold_table()
-        letters = {each for each in set(text) if table[ord(each)] != SEPARATOR and _in_words(each)}
+        letters = {each for each in set(text) if table[ord(each)] != SEPARATOR}
         alone = {each for each in letters if any(first <= ord(each) <= last for first, last in IDEOGRAPHS)}
         found, start, least = [], 0, max(self.min_chars, 1)
         for at, character in enumerate([*text, ""]):

@@ -113,8 +113,8 @@ def test_it_learns_words_of_head_and_tails(learner: AplcLearner) -> None:
         assert (ids[LABELS[:, label] > 0] == label).any(1).mean() > 0.5
 
 
-def test_without_validation_documents_there_is_no_quality(learner: AplcLearner) -> None:
-    learner.valid = LabelledTexts(learner.valid.texts, csr_array(np.zeros_like(LABELS)))
+def test_without_validation_documents_there_is_no_ndcg(learner: AplcLearner) -> None:
+    learner.valid_targets = csr_array(np.zeros_like(LABELS))
     with torch_threads() as cores:
         assert learner.validation_ndcg(cores) is None
 

@@ -197,6 +197,6 @@ def test_new_networks(folder: Path) -> None:
     one.init_output_bias(0.1)
     torch.testing.assert_close(torch.sigmoid(one.generator.bias.detach()), torch.full((3,), 0.1))
     made = learner(folder, CLUSTERS)
-    made.valid = LabelledTexts(made.valid.texts, csr_array(np.zeros_like(LABELS)))
+    made.valid_targets = csr_array(np.zeros_like(LABELS))
     with torch_threads() as cores:
         assert made.validation_ndcg(cores) is None

@@ -179,8 +179,8 @@ def test_scores_begin_with_how_frequent_labels_are() -> None:
     np.testing.assert_allclose(scores.sigmoid().detach().numpy(), np.tile(shares, (4, 1)), rtol=1e-5)
 
 
-def test_quality_is_none_without_labels() -> None:
+def test_validation_ndcg_is_none_without_labels() -> None:
     made = learner()
     assert 0 <= (made.validation_ndcg(Cores(None, 1)) or -1) <= 1
-    made.valid = Examples(made.train.features, label_matrix([], np.zeros(5, np.int64), 5))
+    made.valid_targets = label_matrix([], np.zeros(5, np.int64), 5)
     assert made.validation_ndcg(Cores(None, 1)) is None

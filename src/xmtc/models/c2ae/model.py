@@ -133,14 +133,13 @@ class C2ae(Model):
     def _save(self, folder: FolderWriter) -> None:
         from xmtc.nn.serialization import weights_of
 
-        folder.arrays("tfidf", self.vectors_.to_arrays())
+        self.vectors_.save(folder)
         folder.arrays(WEIGHTS, weights_of(self.network_))
 
     def _load(self, folder: FolderReader) -> None:
         from xmtc.nn.serialization import read_network
 
-        with folder.building("tfidf"):
-            self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
+        self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)
         labels = len(self._fitted())
 
         self.network_ = read_network(folder, WEIGHTS, lambda _: self._network(labels))

@@ -24,7 +24,7 @@ from scipy.special import expit, log_expit
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.labelspace.frequency_bands import frequency_bands
-from xmtc.models.calibration import Calibration, Floats, Isotonic, Platt, kernel_rows, log_odds
+from xmtc.models.calibration import Calibration, Floats, Isotonic, Platt, log_odds
 from xmtc.predictions import Predictions, ScoreKind
 
 #: Weights are learned on the first labels of each list: lower ones are never among the best of all.
@@ -114,13 +114,9 @@ def is_relevant(table: Table, targets: Csr) -> NDArray[np.bool_]:
 
 def ndcg(table: Table, scores: NDArray[np.floating[Any]], targets: Csr) -> Floats:
     """nDCG@5 of each document, if labels are ordered by these scores; labels that no member knows count too."""
-    from xmtc.kernels.ranking_metrics import COLUMNS, find_hits, measure_documents
+    from xmtc.kernels.ranking_metrics import ndcg_of_lists
 
-    ids, truth = table.top(scores, K)[0], kernel_rows(targets)
-    values = measure_documents(
-        ids, find_hits(ids, *truth), *truth, np.ones(targets.shape[1]), np.array([K], np.int64), True
-    )
-    return values[:, 0, COLUMNS.index("nDCG")]
+    return ndcg_of_lists(table.top(scores, K)[0], targets)
 
 
 @dataclass(frozen=True, eq=False)

@@ -253,7 +253,7 @@ class RankAe(Model):
     def _save(self, folder: FolderWriter) -> None:
         from xmtc.nn.serialization import weights_of
 
-        folder.arrays("tfidf", self.vectors_.to_arrays())
+        self.vectors_.save(folder)
         folder.arrays(WEIGHTS, weights_of(self.network_))
 
     def _load(self, folder: FolderReader) -> None:
@@ -261,8 +261,7 @@ class RankAe(Model):
 
         from xmtc.nn.serialization import read_network
 
-        with folder.building("tfidf"):
-            self.vectors_ = DocumentVectors.from_arrays(self.config.tfidf, folder.arrays("tfidf"))
+        self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)
         labels, shape = len(self._fitted()), (self.vectors_.width, self.config.channels)
 
         self.network_ = read_network(folder, WEIGHTS, lambda _: self._network(torch.empty(shape), labels))

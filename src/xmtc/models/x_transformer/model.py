@@ -384,7 +384,7 @@ class XTransformer(Model):
     def _save(self, folder: FolderWriter) -> None:
         from xmtc.nn.serialization import weights_of
 
-        folder.arrays("tfidf", self.vectors_.to_arrays())
+        self.vectors_.save(folder)
         folder.text("tokenizer.json", self.tokenizer_.to_json())
         folder.json("encoder", self.networks_[0].encoder.facts())
         for at, network in enumerate(self.networks_):
@@ -398,8 +398,7 @@ class XTransformer(Model):
         from xmtc.nn.serialization import read_network
 
         config = self.config
-        with folder.building("tfidf"):
-            self.vectors_ = DocumentVectors.from_arrays(config.tfidf, folder.arrays("tfidf"))
+        self.vectors_ = DocumentVectors.load(folder, config.tfidf)
         self.tokenizer_ = SubwordTokenizer.from_json(folder.text("tokenizer.json"))
         facts = folder.json("encoder")
 
