@@ -10,7 +10,7 @@ from torch import Tensor
 from xmtc.text.token_store import TokenStore
 
 Ints = NDArray[np.int64]
-SORTED_TOGETHER = 50  # batches; documents are drawn at random and sorted by length within so many batches
+SORTED_TOGETHER = 50  # batches; documents are shuffled, then sorted by length within this many batches
 
 
 def bucketed(lengths: Ints, batch: int, rng: np.random.Generator) -> list[Ints]:
@@ -41,7 +41,7 @@ def by_length(lengths: Ints, batch: int) -> list[Ints]:
 def by_tokens(lengths: Ints, most: int, documents: int | None = None) -> list[Ints]:
     """All documents in batches of similar length and at most `most` tokens with padding, the longest first.
 
-    With `documents`, a batch has at most so many of them.
+    With `documents`, a batch has at most that many of them.
 
     >>> [part.tolist() for part in by_tokens(np.array([3, 9, 1, 8, 2]), 9)]
     [[1], [3], [0, 4, 2]]

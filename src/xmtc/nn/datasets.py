@@ -21,7 +21,7 @@ from xmtc.text.embedding_table import WordSettings, words_of
 from xmtc.text.token_store import TokenStore
 from xmtc.text.word_tokenizer import WordTokenizer
 
-FEWEST = 10  # with fewer documents a choice would be chance
+FEWEST = 10  # fewer documents would make the choice random
 
 
 def validation_rows(documents: int, valid: Corpus | None, most: int, seed: int) -> tuple[Ints, Ints]:

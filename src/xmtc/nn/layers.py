@@ -1,4 +1,4 @@
-"""Small layers: dropout with its own source of chance, word embedding, BiLSTM without packed sequences."""
+"""Small layers: word embedding, BiLSTM without packed sequences, seeded weights, finite scores."""
 
 from __future__ import annotations
 

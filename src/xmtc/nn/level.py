@@ -110,7 +110,7 @@ def expand_beam(
 
 
 class LevelLearner(Learner[nn.Module]):
-    """A level's network, the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`.
+    """A level's network with its training and validation documents; see `xmtc.nn.learner.Learner`.
 
     On the first level every node is scored; further down only candidates: the children of the nodes in `beam`.
     """

@@ -28,7 +28,7 @@ class Cores:
 
 @contextmanager
 def torch_threads(most: int | None = None) -> Iterator[Cores]:
-    """A thread for each core that torch would use, `most` at the most; with one, work stays in this thread.
+    """A thread for each core that torch would use, at most `most`; with one, work stays in this thread.
 
     >>> with torch_threads() as cores:
     ...     list(cores.map(lambda n: n * n, [1, 2, 3]))

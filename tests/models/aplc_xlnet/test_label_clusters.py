@@ -139,7 +139,7 @@ def test_a_label_of_all_documents() -> None:
         (lambda: FrequencyClusters.by_proportions(TEN[:3], [0.25] * 4), "3 labels cannot fill 4 clusters"),
         (lambda: FrequencyClusters.by_cut_offs(TEN, [4, 4]), "empty"),
         (lambda: FrequencyClusters.by_cut_offs(TEN, [0]), "empty"),
-        (lambda: FrequencyClusters.by_cut_offs(TEN, [10]), "from 1 at the least to 9 at the most"),
+        (lambda: FrequencyClusters.by_cut_offs(TEN, [10]), "from at least 1 to at most 9"),
         (lambda: FrequencyClusters.by_cut_offs(TEN[:1], [1]), "1 labels cannot fill 2 clusters"),
         (lambda: FrequencyClusters.cheapest(TEN, 10, tails=0), "a head and one tail"),
         (lambda: FrequencyClusters.cheapest(TEN, 10, tails=10), "10 labels cannot fill 11 clusters"),

@@ -83,7 +83,7 @@ class FrequencyClusters:
         if np.any(np.diff(ends, prepend=0) < 1):
             raise ConfigError(
                 f"the cut-offs {list(cut_offs)} leave a cluster of the {labels:,} labels empty; they must rise, "
-                f"from 1 at the least to {labels - 1:,} at the most"
+                f"from at least 1 to at most {labels - 1:,}"
             )
         return cls(_by_frequency(counts), ends)
 

@@ -66,7 +66,7 @@ class LabelledVectors:
 
 
 class AplcLearner(Learner[AplcNetwork]):
-    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`."""
+    """The network with its training and validation documents; see `xmtc.nn.learner.Learner`."""
 
     def __init__(self, network: AplcNetwork, train: LabelledTexts, valid: LabelledTexts) -> None:
         self.network, self.train, self.valid = network, train, valid

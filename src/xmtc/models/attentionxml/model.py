@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 LIST_LENGTH = 100  # of each tree's list before trees are averaged
 PREDICT_BATCH, MAX_BATCH_TOKENS = 64, 8192  # documents, and their words with padding
-FIRST_LEVEL = 2048  # nodes, at the most, that every document is compared with
+FIRST_LEVEL = 2048  # at most this many nodes are compared with every document
 FLAT_WORTH = 4.0  # attention over all labels may cost this many times the BiLSTM before a tree is better
 CANDIDATE_LABELS, FEWEST_PARENTS = 512, 15
 
@@ -156,7 +156,7 @@ class AttentionXml(Model):
         return self._shape_for(int(np.count_nonzero(corpus.label_counts)))
 
     def _shape_for(self, labels: int) -> TreeShape:
-        """Flat or which tree, for so many labels with documents."""
+        """Flat or which tree, for this number of labels with documents."""
         config = self.config
         lstm = 16 * config.hidden * (config.words.dimensions + config.hidden)
         affordable = int(FLAT_WORTH * lstm / (2 * (2 * config.hidden + config.layers[0])))

@@ -49,7 +49,7 @@ class WordBag(nn.Module):
 def pretrain_words(
     table: NDArray[np.float32], train: Documents, valid: Documents, epochs: int, seed: int
 ) -> NDArray[np.float32]:
-    """The word vectors after so many epochs with a bag of words; of the best epoch, if there are documents to check.
+    """The word vectors after `epochs` with a bag of words; of the best epoch, if there are documents to check.
 
     Vectors of rare words become longer, as the bag weighs them; on the whole they stay as long as they were.
 

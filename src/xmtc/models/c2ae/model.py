@@ -12,7 +12,7 @@ over all pairs, times `alpha`. New documents are tagged by F_d(F_x).
 Where it differs: all terms are means over documents (and, with the same ratio between them as in the paper, over latent
 dimensions), and label vectors have length 1, so that the same weights suit batches of any size; Adam and the best
 weights on validation documents instead of SGD with momentum, decaying steps and weight decay; against overfitting there
-is dropout in F_x too; the latent space has 0.8 x labels dimensions as in the paper, but 512 at the most unless it is
+is dropout in F_x too; the latent space has 0.8 x labels dimensions as in the paper, but at most 512 unless it is
 given. The sum over pairs of labels is a product of two sums, so that it takes labels, not labels^2.
 
 Cost: training a document takes 3 x (features in it + labels + hidden + 3 x latent) x hidden products; memory grows with
@@ -57,7 +57,7 @@ class C2aeTraining(TrainingSettings):
 class C2aeConfig(ModelConfig):
     """The three networks, the weights of the losses, training, and how texts become vectors.
 
-    `latent` is the number of latent dimensions (null: 0.8 x labels, 512 at the most), `alpha` the weight of the pairs
+    `latent` is the number of latent dimensions (null: 0.8 x labels, at most 512), `alpha` the weight of the pairs
     of labels and `lagrange` that of the latent dimensions' correlations.
     """
 

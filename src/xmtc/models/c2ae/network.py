@@ -121,7 +121,7 @@ def pair_loss(scores: Tensor, relevant: Tensor) -> Tensor:
 
 
 class CoupledLearner(Learner[CoupledAutoencoder]):
-    """The network, the documents that it learns from and those it is judged by; see `xmtc.nn.learner.Learner`."""
+    """The network with its training and validation documents; see `xmtc.nn.learner.Learner`."""
 
     def __init__(
         self, network: CoupledAutoencoder, train: Examples, valid: Examples, alpha: float, lagrange: float

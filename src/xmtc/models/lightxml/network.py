@@ -94,7 +94,7 @@ def candidates_of(
 
 
 class LightLearner(Learner[LightNetwork]):
-    """The network with the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`."""
+    """The network with its training and validation documents; see `xmtc.nn.learner.Learner`."""
 
     def __init__(self, network: LightNetwork, train: LabelledTexts, valid: LabelledTexts, beam_width: int) -> None:
         self.network, self.train, self.valid, self.beam_width = network, train, valid, beam_width

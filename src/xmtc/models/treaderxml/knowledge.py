@@ -151,10 +151,9 @@ class NeighbourKnowledge:
     def with_fair_votes(self, inputs: TReaderInputs, near: Neighbours | None, seed: int) -> TReaderInputs:
         """All training documents with votes that a network can learn from.
 
-        A training document is no neighbour of its own, so a relevant label has one document fewer to vote for it than a
-        irrelevant one has. Of a label with a single document every vote would be wrong, and a network would learn never
-        to believe it, though a new text may well have it. So where a label is wrong, one of its documents, drawn by
-        chance, does not vote for it.
+        Leave-one-out biases votes against relevant labels: a training document does not vote for itself. A label with a
+        single document would only get wrong votes, and a network would learn never to trust them. So one voter, drawn
+        at random, is dropped for irrelevant labels too.
         """
         if inputs.votes is None or near is None:
             return inputs

@@ -162,7 +162,7 @@ class TReaderScorer:
 
 
 class TReaderLearner(Learner[TReaderNetwork]):
-    """A reader, the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`."""
+    """A scorer with its training and validation documents; see `xmtc.nn.learner.Learner`."""
 
     def __init__(
         self,

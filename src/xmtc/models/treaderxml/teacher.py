@@ -101,7 +101,7 @@ class Teacher:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], labels: int, vocabulary: int) -> Teacher:
-        """The inverse of `to_arrays`; a KeyError or ValueError for arrays that do not fit so many labels and words."""
+        """The inverse of `to_arrays`; KeyError or ValueError for arrays that do not fit the labels and words."""
         words = arrays["words"]
         if words.dtype != np.int32 or words.ndim != 2 or len(words) < labels or not words.shape[1]:
             raise ValueError(f"descriptions of {words.dtype} {words.shape} for {labels} labels")

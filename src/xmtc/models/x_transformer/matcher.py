@@ -71,7 +71,7 @@ def squared_hinge(scores: Tensor, relevant: Tensor) -> Tensor:
 
 
 class MatcherLearner(Learner[Matcher]):
-    """The matcher with the documents it learns from and those it is judged by; see `xmtc.nn.learner.Learner`.
+    """The matcher with its training and validation documents; see `xmtc.nn.learner.Learner`.
 
     The documents' targets are clusters.
     """

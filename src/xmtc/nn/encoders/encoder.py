@@ -1,7 +1,7 @@
 """A pretrained transformer that makes a vector of each document: whole, or with its lower layers frozen.
 
 The frozen part runs once, without dropout; what it finds is kept (`HiddenStateCache`) and read in every epoch. That is
-what makes training affordable on a CPU. Threads may call an encoder at the same time: chance comes from `rng`.
+what makes training affordable on a CPU. Threads may call an encoder at the same time: dropout uses their own `rng`.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class Encoder(nn.Module):
                 bar.advance()
 
     def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
-        """(documents, width); dropout with chance from `rng`, without them there is none."""
+        """(documents, width); with dropout if there is an `rng`."""
         if self.training != (rng is not None):
             self.train(rng is not None)
         dropout_rng: AbstractContextManager[Any] = RngDropoutMode(rng) if rng is not None else nullcontext()
@@ -241,7 +241,7 @@ class Encoder(nn.Module):
         states = [hidden]
         for layer in self.layers[part]:
             if self.checkpointing and rng is not None:
-                # The second time must meet the same chance.
+                # The second time must drop the same values.
                 contexts = partial(_two_contexts, copy.deepcopy(rng))
                 hidden = checkpoint(
                     family.run,
@@ -271,7 +271,7 @@ class Encoder(nn.Module):
 
 
 def _two_contexts(rng: np.random.Generator) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """For a layer that is computed twice: the first time there is a source of chance already."""
+    """For a layer that is computed twice: the first time there is a generator already."""
     return nullcontext(), RngDropoutMode(rng)
 
 
