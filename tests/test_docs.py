@@ -101,7 +101,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def commands(fork_server: Callable[..., ForkServer], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for the shell to look in, with an `xmtc` that need not import everything each time."""
     folder = tmp_path_factory.mktemp("bin")
-    fork_server("numba", "lightning.pytorch").command(BIN / "xmtc", folder / "xmtc")
+    fork_server("numba", "lightning.fabric").command(BIN / "xmtc", folder / "xmtc")
     return folder
 
 

@@ -120,8 +120,9 @@ def model_table() -> str:
     for name in CATALOGUE:
         can = model_class(name).capabilities
         inputs = " or ".join(sorted(can.input, reverse=True))
-        rows.append((f"`{name}`", can.summary, inputs, can.score.value, _yes(can.explain), _yes(can.partial_fit)))
-    return table(("model", "what it does", "input", "scores", "explains", "learns further"), rows)
+        flags = map(_yes, (can.explain, can.partial_fit, can.gpu))
+        rows.append((f"`{name}`", can.summary, inputs, can.score.value, *flags))
+    return table(("model", "what it does", "input", "scores", "explains", "learns further", "GPU"), rows)
 
 
 def model_list() -> str:

@@ -17,6 +17,7 @@ import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
     from xmtc.nn.layers import seeded
     from xmtc.nn.level import Beam, LevelLearner
     from xmtc.nn.settings import TrainingSettings
-    from xmtc.nn.trainer import Trainer, _fit
+    from xmtc.nn.trainer import Trainer, make_fabric
     from xmtc.text.token_store import TokenStore
 
     rng = np.random.default_rng(0)
@@ -67,27 +68,26 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
     with seeded(0):
         network = AttentionXmlNetwork(table, labels, config)
     learner = LevelLearner(network, level, *parts[0], *parts[1])
-    task = Trainer(
-        learner,
-        TrainingSettings(epochs=1, batch_size=BATCH, swa_start_epoch=0, evaluate_every=100),
-        0,
-        Checkpoints(None, {}),
-        f"{labels:,}",
-    )
+    settings = TrainingSettings(epochs=1, batch_size=BATCH, swa_start_epoch=0, evaluate_every=100, device="cpu")
+    run = (learner, settings, 0, Checkpoints(None, {}), f"{labels:,}")
+    task = Trainer(make_fabric(learner, settings, run[3], run[4]), *run)
     for weight in task.weights.values():
-        for part in (task.optimiser._state(weight)[key] for key in ("mean", "square")):
-            part.fill_(1e-12)
+        moments = {key: torch.full_like(weight, 1e-12) for key in ("exp_avg", "exp_avg_sq")}
+        task.optimiser.state[weight] = {"step": torch.tensor(0.0), **moments}
     del table
     times: list[float] = []
-    step = Trainer.training_step
+    backward, step = Trainer.backward, Trainer.step
 
-    def timed(self: Trainer, batch: np.ndarray, index: int) -> None:
-        start = time.perf_counter()
-        step(self, batch, index)
-        times.append(time.perf_counter() - start)
+    def timed_backward(self: Trainer, *batch: Any) -> Any:
+        times.append(-time.perf_counter())
+        return backward(self, *batch)
 
-    Trainer.training_step = timed  # type: ignore[method-assign]
-    _fit(task)
+    def timed_step(self: Trainer, batches: int) -> None:
+        step(self, batches)
+        times[-1] += time.perf_counter()
+
+    Trainer.backward, Trainer.step = timed_backward, timed_step  # type: ignore[method-assign]
+    task.fit()
     assert task.best is not None
     assert torch.isfinite(task.best["head.rows.weight"][:1000]).all()
     settled = times[5:]

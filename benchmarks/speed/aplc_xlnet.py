@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from benchmarks.scale.synthetic import zipf_draws
 from benchmarks.timing import arguments, corpus, seconds, side_by_side
 from xmtc.corpus.sparse import Csr, make_csr
-from xmtc.models.aplc_xlnet.adaptive_clusters import AdaptiveClusters, binary_loss, label_logits
+from xmtc.models.aplc_xlnet.adaptive_clusters import AdaptiveClusters, ClusterTargets, binary_loss, label_logits
 from xmtc.models.aplc_xlnet.costs import (
     access_probabilities,
     approximate_batch_cost,
@@ -46,8 +46,8 @@ from xmtc.models.aplc_xlnet.model import AplcConfig
 from xmtc.models.aplc_xlnet.network import AplcNetwork, best_labels, labels_of
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.encoders.pretrained import encoder_size, load_pretrained
+from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.nn.parallel import torch_threads
-from xmtc.nn.settings import EncoderSettings
 
 BATCH, LABELS_A_DOCUMENT, DECAY, TOP, RATE = 32, 5, 2, 5, 0.1
 DOCUMENTS = 490_449  # of Amazon-670k
@@ -108,7 +108,11 @@ def compare_training(clusters: FrequencyClusters, width: int, count: int, rounds
         sums = binary_loss(logits, torch.from_numpy(rows), torch.from_numpy(targets.indices.astype(np.int64)))
         return (sums / labels).mean()
 
-    our_steps, flat_steps = steps(ours, ours, batches), steps(flat, flat_loss, batches)
+    def our_loss(hidden: Tensor, targets: Csr) -> Tensor:
+        losses: Tensor = ours(hidden, ClusterTargets.of(targets, clusters))
+        return losses.mean()
+
+    our_steps, flat_steps = steps(ours, our_loss, batches), steps(flat, flat_loss, batches)
     side_by_side(f"{count} training steps", our_steps, "flat layer", flat_steps, rounds)
 
 

@@ -375,7 +375,7 @@ def test_a_large_part_that_was_altered_is_never_used(
 
 def test_200_000_labels_under_a_memory_cap(name: str, fork_server: Callable[..., ForkServer]) -> None:
     documents = str(FEWER_DOCUMENTS.get(name, 20_000))
-    libraries = ("numba", "lightning.pytorch") if "training" in QUICK.get(name, {}) else ("numba",)
+    libraries = ("numba", "lightning.fabric") if "training" in QUICK.get(name, {}) else ("numba",)
     run = fork_server(*libraries).run(CHILDREN / "many_labels.py", name, json.dumps(in_short(name)), documents)
     assert run.returncode == 0, run.stderr[-2000:]
     assert json.loads(run.stdout)["labels"] == 200_000

@@ -14,7 +14,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder
 from xmtc.models.registry import load, make
 from xmtc.nn.encoders.embeddings import EncoderVectors
-from xmtc.nn.settings import EncoderSettings
+from xmtc.nn.encoders.settings import EncoderSettings
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from xmtc.nn.dropout import dropout, dropout_rng
+from xmtc.nn.dropout import DropoutRng, dropout
 from xmtc.nn.layers import BiLstm, WordEmbedding, as_tensor
 
 DIMENSIONS, HIDDEN = 3, 4
@@ -75,34 +75,42 @@ def test_padding_never_changes_a_document(sizes: list[int], padding: float) -> N
         torch.testing.assert_close(together[row, :length], alone[0])
 
 
+def test_bilstm_computes_with_four_bytes_where_the_rest_is_in_bfloat16() -> None:
+    lstm, lengths = some_lstm().float(), torch.tensor([3, 2])
+    vectors = torch.randn(2, 3, DIMENSIONS).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = lstm(vectors, lengths)
+    assert torch.equal(found, lstm(vectors.float(), lengths))
+
+
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
 def test_dropout_drops_its_share_and_scales_up_the_rest(share: float) -> None:
-    values = dropout(torch.full((400, 500), 2.0), share, dropout_rng(0))
+    values = dropout(torch.full((400, 500), 2.0), share, DropoutRng(0))
     kept = values[values != 0]
     assert abs(1 - len(kept) / values.numel() - share) < 0.005
     torch.testing.assert_close(kept, torch.full_like(kept, 2 / (1 - share)), rtol=1e-4, atol=0)
 
 
 def test_dropout_is_the_same_for_the_same_seed_and_drops_other_values_each_time() -> None:
-    values, rng = torch.ones(30, 40), dropout_rng(3)
+    values, rng = torch.ones(30, 40), DropoutRng(3)
     first, second = dropout(values, 0.5, rng), dropout(values, 0.5, rng)
-    assert torch.equal(first, dropout(values, 0.5, dropout_rng(3)))
+    assert torch.equal(first, dropout(values, 0.5, DropoutRng(3)))
     assert not torch.equal(first, second)
-    assert not torch.equal(first, dropout(values, 0.5, dropout_rng(4)))
+    assert not torch.equal(first, dropout(values, 0.5, DropoutRng(4)))
 
 
 def test_dropped_values_get_no_gradient() -> None:
     values = torch.ones(100, requires_grad=True)
-    result = dropout(values, 0.5, dropout_rng(0))
+    result = dropout(values, 0.5, DropoutRng(0))
     (gradient,) = torch.autograd.grad(result.sum(), values)
     assert torch.equal(gradient, result.detach())
 
 
-def test_without_draws_or_share_nothing_happens_at_all() -> None:
-    values, rng = torch.randn(5), dropout_rng(0)
+def test_without_an_rng_or_a_rate_nothing_happens_at_all() -> None:
+    values, rng = torch.randn(5), DropoutRng(0)
     assert dropout(values, 0.5, None) is values
     assert dropout(values, 0.0, rng) is values
-    assert rng.bytes(8) == dropout_rng(0).bytes(8), "a source of chance was used for nothing"
+    assert rng.calls == 0, "a mask was made for nothing"
 
 
 def test_word_vectors_get_gradients_only_where_words_occur() -> None:
@@ -122,10 +130,10 @@ def test_frozen_word_vectors_are_not_learned() -> None:
     assert not words(torch.tensor([[4, 2]])).requires_grad
 
 
-def test_word_vectors_are_dropped_only_with_draws() -> None:
+def test_word_vectors_are_dropped_only_with_an_rng() -> None:
     words, ids = WordEmbedding(torch.ones(9, 2), dropout=0.5), torch.zeros(20, 20, dtype=torch.int64)
     assert torch.equal(words(ids), torch.ones(20, 20, 2))
-    assert 0.3 < float((words(ids, dropout_rng(0)) == 0).float().mean()) < 0.7
+    assert 0.3 < float((words(ids, DropoutRng(0)) == 0).float().mean()) < 0.7
 
 
 def test_a_read_only_map_becomes_a_tensor_without_a_copy(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from split_batches import assert_same_in_threads
 from torch.nn.functional import logsigmoid
 
 from xmtc.corpus.corpus import Corpus, label_matrix
@@ -23,10 +24,9 @@ from xmtc.models.attentionxml.network import AttentionXmlNetwork
 from xmtc.nn import level as levels
 from xmtc.nn.batching import Ints, padded
 from xmtc.nn.datasets import Documents
-from xmtc.nn.dropout import dropout_rng
 from xmtc.nn.layers import seeded
 from xmtc.nn.level import Beam, LevelLearner, children_scores, expand_beam
-from xmtc.nn.parallel import Cores
+from xmtc.nn.parallel import Cores, Worker
 from xmtc.predictions import Predictions
 from xmtc.text.embedding_table import WordSettings
 from xmtc.text.token_store import TokenStore
@@ -57,21 +57,18 @@ def some_documents(count: int, seed: int = 0) -> Documents:
     return Documents(tokens, labels_of([rng.choice(10, rng.integers(0, 4), False) for _ in range(count)], 10))
 
 
-def some_network(labels: int, seed: int = 1) -> AttentionXmlNetwork:
+def some_network(labels: int, seed: int = 1, dropout: float = 0.0) -> AttentionXmlNetwork:
     table = torch.from_numpy(np.random.default_rng(seed).normal(size=(20, 4)).astype(np.float32))
-    words = WordSettings(dropout=0.0)
+    config = AttentionXmlConfig(hidden=3, layers=(5,), dropout=dropout, words=WordSettings(dropout=dropout))
     with seeded(seed):
-        network = AttentionXmlNetwork(table, labels, AttentionXmlConfig(hidden=3, layers=(5,), dropout=0, words=words))
+        network = AttentionXmlNetwork(table, labels, config)
     with torch.no_grad():
         network.head.output.weight.mul_(5)  # scores that are far apart
     return network
 
 
 def exhaustive(network: AttentionXmlNetwork, tokens: TokenStore, first: bool) -> NDArray[np.float32]:
-    """Log-probabilities of all nodes of a level, (documents, nodes), one document after the other.
-
-    In prediction, and so here, the first level is multiplied as bytes where further ones are not.
-    """
+    """Log-probabilities of all nodes of a level, (documents, nodes), one document after the other."""
     asked = None if first else torch.arange(network.head.rows.num_embeddings)[None]
     with torch.inference_mode():
         parts = [logsigmoid(network(*padded(tokens, np.array([at])), asked)) for at in range(len(tokens))]
@@ -140,7 +137,7 @@ def test_candidates(drawn: tuple[list[list[int]], list[list[int]], list[int]], s
     nodes, labels, chosen = drawn
     train = Documents(TokenStore.of([[1]] * len(nodes)), labels_of(labels, 10))
     learner = LevelLearner(some_network(10), TREE.levels[1], train, beam_of(nodes), train, beam_of(nodes))
-    found, relevant = learner.candidates(np.array(chosen), dropout_rng(seed))
+    found, relevant = learner.candidates(np.array(chosen), np.random.default_rng(seed))
     assert found.shape == relevant.shape == (len(chosen), 6 * max(map(len, nodes)))
     assert relevant.dtype == np.float32
     for row, answers, document in zip(found.tolist(), relevant.tolist(), chosen, strict=True):
@@ -153,7 +150,7 @@ def test_candidates(drawn: tuple[list[list[int]], list[list[int]], list[int]], s
 def test_what_fills_up_candidates_is_random(two_levels: TwoLevels) -> None:
     train = Documents(TokenStore.of([[1]] * 50), labels_of([[]] * 50, 10))
     learner = LevelLearner(two_levels.lower, TREE.levels[1], train, beam_of([[1]] * 50), train, beam_of([[1]]))
-    found, _ = learner.candidates(np.arange(50), dropout_rng(0))
+    found, _ = learner.candidates(np.arange(50), np.random.default_rng(0))
     assert (found[:, 0] == 0).all()
     assert set(found[:, 1:].ravel().tolist()) == set(range(10))
 
@@ -163,7 +160,7 @@ def test_scores_of_children_are_those_of_scoring_everything(two_levels: TwoLevel
     network, level = (two_levels.upper, TREE.levels[0]) if first else (two_levels.lower, TREE.levels[1])
     tokens, documents = two_levels.documents.tokens, np.array([7, 3, 11])
     rows, nodes = (np.arange(3), np.zeros(3, np.int64)) if first else (np.array([0, 0, 0, 2]), np.array([3, 2, 0, 1]))
-    found = children_scores(network, level, tokens, documents, rows, nodes)
+    found = children_scores(network, level, tokens, documents, rows, nodes, quantized=False)
     everything = exhaustive(network, tokens, first)
     children = [level.indices[level.indptr[node] : level.indptr[node + 1]] for node in nodes]
     expected = [everything[documents[row], child] for row, each in zip(rows, children, strict=True) for child in each]
@@ -174,7 +171,7 @@ def test_documents_and_nodes_without_children() -> None:
     network, tokens = some_network(10), TokenStore.of([[1, 2], [3]])
     nothing = np.zeros(0, np.int64)
     for rows, nodes in [(nothing, nothing), (np.array([0]), np.array([2]))]:
-        assert children_scores(network, TREE.levels[1], tokens, np.arange(2), rows, nodes).tolist() == []
+        assert children_scores(network, TREE.levels[1], tokens, np.arange(2), rows, nodes, quantized=False).size == 0
     beam = expand_beam(network, TREE.levels[1], tokens, beam_of([[2], [1]]), 2, HERE)
     assert beam.nodes.tolist() == [[-1, -1], [0, -1]]
 
@@ -238,6 +235,11 @@ def binary_cross_entropy(logits: NDArray[Any], relevant: NDArray[Any]) -> float:
     return float(-np.mean(relevant * np.log(probabilities) + (1 - relevant) * np.log(1 - probabilities)))
 
 
+def loss_of(learner: LevelLearner, documents: Ints, seed: int) -> float:
+    """Without dropout; the seed is for candidates."""
+    return learner.loss(learner.batch(documents, np.random.default_rng(seed)), Worker(len(documents))).item()
+
+
 def test_loss_of_the_first_level_is_over_all_nodes() -> None:
     train = some_documents(20)
     learner = LevelLearner(
@@ -252,26 +254,34 @@ def test_loss_of_the_first_level_is_over_all_nodes() -> None:
     with torch.no_grad():
         logits = learner.network(*padded(train.tokens, documents)).numpy()
     expected = binary_cross_entropy(logits, train.targets.toarray()[documents])
-    assert learner.loss(documents, dropout_rng(0)).item() == pytest.approx(expected, rel=1e-5)
+    assert loss_of(learner, documents, 0) == pytest.approx(expected, rel=1e-5)
     assert learner.share_of_positives() == pytest.approx(train.targets.toarray().mean())
 
 
 def test_loss_further_down_is_over_candidates(two_levels: TwoLevels) -> None:
     learner, documents = two_levels.learner(), np.array([4, 9, 0])
-    chosen, relevant = learner.candidates(documents, dropout_rng(5))
+    chosen, relevant = learner.candidates(documents, np.random.default_rng(5))
     with torch.no_grad():
         ids, lengths = padded(two_levels.documents.tokens, documents)
         logits = learner.network(ids, lengths, torch.from_numpy(chosen)).numpy()
-    assert learner.loss(documents, dropout_rng(5)).item() == pytest.approx(
-        binary_cross_entropy(logits, relevant), rel=1e-5
-    )
-    assert learner.loss(documents, dropout_rng(6)).item() != learner.loss(documents, dropout_rng(5)).item()
+    assert loss_of(learner, documents, 5) == pytest.approx(binary_cross_entropy(logits, relevant), rel=1e-5)
+    assert loss_of(learner, documents, 6) != loss_of(learner, documents, 5)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_loss_does_not_depend_on_threads(first: bool) -> None:
+    documents = some_documents(20)
+    flat = LabelTree.of([[list(range(10))]]).levels[0]
+    beam = Beam.at_root(20) if first else beam_of([[0, 3]] * 20)
+    network = some_network(10, dropout=0.3)
+    learner = LevelLearner(network, flat if first else TREE.levels[1], documents, beam, documents, beam)
+    assert_same_in_threads(learner, [4, 9, 0, 11, 17, 3, 2])
 
 
 def test_share_of_positives_further_down_is_that_of_candidates(two_levels: TwoLevels) -> None:
     learner = two_levels.learner()
     everyone: Ints = np.arange(150)
-    shares = [learner.candidates(everyone, dropout_rng(seed))[1].mean() for seed in range(20)]
+    shares = [learner.candidates(everyone, np.random.default_rng(seed))[1].mean() for seed in range(20)]
     assert learner.share_of_positives() == pytest.approx(np.mean(shares), abs=0.01)
     assert 0.05 < learner.share_of_positives() < 0.5
 
@@ -307,7 +317,7 @@ def test_documents_without_labels_are_learned_from_too(two_levels: TwoLevels, fi
     level = LabelTree.of([[list(range(10))]]).levels[0] if first else TREE.levels[1]
     beam = Beam.at_root(2) if first else beam_of([[0], [3]])
     learner = LevelLearner(two_levels.lower, level, bare, beam, bare, beam)
-    low = learner.loss(np.arange(2), dropout_rng(0))
+    low = loss_of(learner, np.arange(2), 0)
     two_levels.lower.init_output_bias(1e-4)
-    assert 0 < learner.loss(np.arange(2), dropout_rng(0)).item() < low.item()
+    assert 0 < loss_of(learner, np.arange(2), 0) < low
     assert learner.share_of_positives() == 0

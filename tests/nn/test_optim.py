@@ -8,16 +8,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from xmtc.nn import optim
-from xmtc.nn.optim import RowAdam
+from xmtc.nn.encoders.settings import TransformerTraining
+from xmtc.nn.optim import RowAdam, is_table
+from xmtc.nn.settings import TrainingSettings
 
 RATE, SHAPE = 0.01, (6, 3)
+SETTINGS = TrainingSettings(learning_rate=RATE)
 
 
 def some_gradients(count: int) -> list[Tensor]:
-    """None near zero, where the small number under the fraction would count (torch's Adam has it in another place)."""
     torch.manual_seed(0)
-    return [(torch.rand(SHAPE, dtype=torch.float64) + 0.5) * torch.randn(SHAPE).sign() for _ in range(count)]
+    return list(torch.randn(count, *SHAPE, dtype=torch.float64))
 
 
 def rows_only(gradient: Tensor, rows: Sequence[int]) -> Tensor:
@@ -25,75 +26,74 @@ def rows_only(gradient: Tensor, rows: Sequence[int]) -> Tensor:
     return torch.sparse_coo_tensor(places, gradient[places[0]], SHAPE, check_invariants=True)
 
 
-def after(make: Callable[[list[Tensor]], torch.optim.Optimizer], gradients: Sequence[Tensor]) -> list[Tensor]:
+def table(sparse: bool = True) -> nn.Embedding:
+    start = torch.linspace(-1, 1, 18, dtype=torch.float64).view(SHAPE)
+    return nn.Embedding(*SHAPE, sparse=sparse, _weight=start)
+
+
+def after(make: Callable[[nn.Module], torch.optim.Optimizer], gradients: Sequence[Tensor]) -> list[Tensor]:
     """The weights after each step, from the same start."""
-    weight = nn.Parameter(torch.linspace(-1, 1, 18, dtype=torch.float64).view(SHAPE))
-    optimiser, result = make([weight]), [weight.detach().clone()]
+    part = table(gradients[0].is_sparse)
+    optimiser, result = make(part), [part.weight.detach().clone()]
     for gradient in gradients:
-        weight.grad = gradient.clone()
+        part.weight.grad = gradient.clone()
         optimiser.step()
-        result.append(weight.detach().clone())
+        result.append(part.weight.detach().clone())
     return result
 
 
-def row_adam(weights: list[Tensor]) -> RowAdam:
-    return RowAdam(weights, RATE)
+def row_adam(part: nn.Module) -> RowAdam:
+    return RowAdam(part, SETTINGS)
 
 
-def test_dense_gradients_as_in_torchs_adam() -> None:
+def decaying(part: nn.Module) -> RowAdam:
+    return RowAdam(part, TrainingSettings(learning_rate=RATE, weight_decay=0.3))
+
+
+def test_dense_gradients_as_in_torchs_adamw() -> None:
     gradients = some_gradients(8)
-    expected = after(lambda weights: torch.optim.Adam(weights, RATE), gradients)
-    torch.testing.assert_close(after(row_adam, gradients), expected, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("piece", [1, 4, 18])
-def test_pieces_change_nothing(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    turned = [gradient.T.contiguous().T for gradient in some_gradients(3)]  # in memory the other way round
-    expected = after(row_adam, turned)
-    monkeypatch.setattr(optim, "PIECE", piece)
-    for one, other in zip(after(row_adam, turned), expected, strict=True):
-        assert torch.equal(one, other)
+    expected = after(lambda part: torch.optim.AdamW(part.parameters(), RATE, weight_decay=0), gradients)
+    torch.testing.assert_close(after(row_adam, gradients), expected)
 
 
 def test_matrices_shrink_as_in_torchs_adamw_and_nothing_else_does() -> None:
     gradients = some_gradients(8)
-    expected = after(lambda weights: torch.optim.AdamW(weights, RATE, weight_decay=0.3), gradients)
-    found = after(lambda weights: RowAdam(weights, RATE, weight_decay=0.3), gradients)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-8)
+    expected = after(lambda part: torch.optim.AdamW(part.parameters(), RATE, weight_decay=0.3), gradients)
+    torch.testing.assert_close(after(decaying, gradients), expected)
     rows = [rows_only(gradient, [1, 2]) for gradient in gradients]
-    plain = after(row_adam, rows)
-    torch.testing.assert_close(after(lambda weights: RowAdam(weights, RATE, weight_decay=0.3), rows), plain)
-    bias = nn.Parameter(torch.ones(3))
-    bias.grad = torch.zeros(3)
-    RowAdam([bias], RATE, weight_decay=0.3).step()
-    assert torch.equal(bias.detach(), torch.ones(3))
-
-
-def test_tiny_gradients_are_divided_as_in_attentionxmls_code() -> None:
-    gradient = torch.full(SHAPE, 1e-8, dtype=torch.float64)
-    before, found = after(row_adam, [gradient])
-    size = RATE * 0.001**0.5 / 0.1
-    torch.testing.assert_close(before - found, size * 0.1 * gradient / (0.001**0.5 * gradient + 1e-8))
+    assert all(map(torch.equal, after(decaying, rows), after(row_adam, rows)))
+    layer = nn.Linear(3, 3)
+    before = layer.bias.detach().clone()
+    layer.weight.grad, layer.bias.grad = torch.zeros(3, 3), torch.zeros(3)
+    decaying(layer).step()
+    assert torch.equal(layer.bias, before)
 
 
 def test_sparse_gradients_as_in_torchs_sparse_adam() -> None:
     gradients = [
         rows_only(gradient, torch.randint(0, 6, (4,)).tolist()) for gradient in some_gradients(12)
     ]  # rows come several times in one gradient, or not at all
-    expected = after(lambda weights: torch.optim.SparseAdam(weights, RATE), gradients)
+    expected = after(lambda part: torch.optim.SparseAdam(part.parameters(), RATE), gradients)
     torch.testing.assert_close(after(row_adam, gradients), expected)
+
+
+def test_tiny_gradients_of_rows_are_divided_as_in_attentionxmls_code() -> None:
+    gradient = torch.full(SHAPE, 1e-8, dtype=torch.float64)
+    before, found = after(row_adam, [rows_only(gradient, range(6))])
+    size = RATE * 0.001**0.5 / 0.1
+    torch.testing.assert_close(before - found, size * 0.1 * gradient / (0.001**0.5 * gradient + 1e-8))
 
 
 def test_rows_move_in_the_first_step_as_if_the_gradient_were_dense() -> None:
     (gradient,) = some_gradients(1)
     _, dense = after(row_adam, [gradient])
     _, sparse = after(row_adam, [rows_only(gradient, [4, 1])])
-    torch.testing.assert_close(sparse[[1, 4]], dense[[1, 4]])
+    torch.testing.assert_close(sparse[[1, 4]], dense[[1, 4]], rtol=1e-6, atol=0)
 
 
 def test_rows_that_do_not_occur_neither_move_nor_decay() -> None:
-    weight = nn.Parameter(torch.ones(SHAPE, dtype=torch.float64))
-    optimiser = RowAdam([weight], RATE)
+    part = table()
+    weight, optimiser = part.weight, decaying(part)
     for gradient, rows in zip(some_gradients(4), ([0, 1], [1, 2], [1], [2]), strict=True):
         before = {key: value.clone() for key, value in optimiser.state[weight].items() if key != "step"}
         old, weight.grad = weight.detach().clone(), rows_only(gradient, rows)
@@ -107,9 +107,67 @@ def test_rows_that_do_not_occur_neither_move_nor_decay() -> None:
 
 
 def test_weights_without_a_gradient_are_left_alone() -> None:
-    used, unused = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
-    optimiser = RowAdam([used, unused], RATE)
-    used.grad = torch.ones(1)
+    both = nn.ModuleList([nn.Linear(1, 1), nn.Linear(1, 1), table(), table()])
+    before = [weight.detach().clone() for weight in both.parameters()]
+    optimiser = RowAdam(both, TrainingSettings(learning_rate=RATE, weight_decay=0.3))
+    both[0].weight.grad = torch.ones(1, 1)
+    both[2].weight.grad = rows_only(some_gradients(1)[0], [1])
     optimiser.step()
-    assert used.item() == pytest.approx(1 - RATE)
-    assert unused.item() == 1
+    moved = [not torch.equal(*pair) for pair in zip(both.parameters(), before, strict=True)]
+    assert moved == [True, False, False, False, True, False]
+
+
+def test_tables_are_those_whose_gradients_are_sparse() -> None:
+    parts = [nn.Embedding(2, 1, sparse=True), nn.EmbeddingBag(2, 1, sparse=True), nn.Embedding(2, 1), nn.Linear(2, 1)]
+    assert [is_table(part) for part in parts] == [True, True, False, False]
+
+
+class Parts(nn.Module):
+    """Of each kind one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.frozen = nn.Linear(2, 2, bias=False), nn.Linear(2, 2).requires_grad_(False)
+        self.words, self.output = nn.Embedding(3, 2, sparse=True), nn.Linear(2, 3)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_learning_rates_and_weight_decay_by_part(factor: float) -> None:
+    settings = TransformerTraining(
+        learning_rate=0.1, encoder_learning_rate=0.01, row_learning_rate=0.7, weight_decay=0.2
+    )
+    network = Parts()
+    optimiser = RowAdam(network, settings)
+    optimiser.scale_rates(0.3)
+    optimiser.scale_rates(factor)  # a multiple of the first ones
+    names = {weight: name for name, weight in network.named_parameters()}
+    found = {
+        names[w]: (group["lr"], group["weight_decay"]) for group in optimiser.param_groups for w in group["params"]
+    }
+    assert found == {
+        "encoder.weight": (factor * 0.01, 0.2),
+        "words.weight": (factor * 0.7, 0.0),
+        "output.weight": (factor * 0.1, 0.2),
+        "output.bias": (factor * 0.1, 0.0),
+    }
+
+
+def test_a_step_with_gradients_that_overflow_is_left_out() -> None:
+    """As with `training.precision` 16-mixed: the scale of the loss is too large, then it is halved."""
+    network = Parts()
+    optimiser, scaler = RowAdam(network, SETTINGS), torch.amp.GradScaler("cpu", init_scale=2.0**127)
+    before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+
+    def step() -> list[str]:
+        loss = 10 * network.output(network.encoder(network.words(torch.tensor([1, 2])))).square().sum()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimiser)
+        scaler.step(optimiser)
+        scaler.update()
+        optimiser.zero_grad(set_to_none=True)
+        return [name for name, weight in network.named_parameters() if not torch.equal(weight, before[name])]
+
+    assert step() == []
+    scaler.update(1024.0)
+    assert step() == ["encoder.weight", "words.weight", "output.weight", "output.bias"]
+    assert all(torch.isfinite(weight).all() for weight in network.parameters())

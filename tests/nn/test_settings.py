@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from xmtc.nn.encoders.settings import TransformerTraining
 from xmtc.nn.settings import TrainingSettings
 from xmtc.text.embedding_table import WordSettings
 
@@ -42,6 +43,12 @@ def test_lists_come_from_recipes() -> None:
         {"max_lr_decays": 0},
         {"learning_rate": 0},
         {"evaluate_every": 0},
+        {"device": "GPU"},
+        {"device": "cuda:"},
+        {"precision": "16"},
+        {"devices": 0},
+        {"processes": 2},
+        {"offload_tables": "perhaps"},
         {"unknown": 1},
     ],
     ids=str,
@@ -49,6 +56,25 @@ def test_lists_come_from_recipes() -> None:
 def test_wrong_training_settings(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         TrainingSettings.model_validate(wrong)
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1", "cuda:10", "mps"])
+def test_names_of_devices(device: str) -> None:
+    assert TrainingSettings(device=device).device == device
+
+
+def test_rates_of_tables_and_of_the_encoder() -> None:
+    plain, tables = TrainingSettings(learning_rate=0.1), TrainingSettings(learning_rate=0.1, row_learning_rate=0.5)
+    assert (plain.rate_of("words.weight", True), plain.rate_of("encoder.layer.weight", False)) == (0.1, 0.1)
+    assert (tables.rate_of("words.weight", True), tables.rate_of("output.weight", False)) == (0.5, 0.1)
+    with_encoder = TransformerTraining(learning_rate=0.1, row_learning_rate=0.5, encoder_learning_rate=0.01)
+    names = ("encoder.layer.weight", "words.weight", "encoders.weight")
+    assert [with_encoder.rate_of(name, name == "words.weight") for name in names] == [0.01, 0.5, 0.1]
+
+
+def test_rates_stay_or_are_a_slanted_triangle() -> None:
+    assert {TrainingSettings().lr_multiplier(step, 9) for step in range(9)} == {1.0}
+    assert [TransformerTraining(warmup_ratio=0.25).lr_multiplier(step, 8) for step in (0, 1, 2, 5)] == [0, 0.5, 1, 0.5]
 
 
 @pytest.mark.parametrize("wrong", [{"missing": "zero"}, {"dropout": 1.0}, {"max_words": 2}, {"unknown": 1}], ids=str)

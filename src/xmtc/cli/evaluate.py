@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from xmtc.cli.output import result_files, threshold_of, write_json
+from xmtc.cli.output import Device, result_files, threshold_of, write_json
 from xmtc.cli.read_options import Reading, with_reading
 
 
@@ -21,6 +21,7 @@ def evaluate(
     threshold: Annotated[
         str | None, typer.Option(help="Evaluate also labels that score at least this: 0.3, or tuned.")
     ] = None,
+    device: Device = "auto",
     reading: Reading = Reading(),
 ) -> None:
     """Measure a model: P@k, nDCG@k, PSP@k, for all labels and for head, middle and tail.
@@ -34,7 +35,7 @@ def evaluate(
 
     ks = lengths(k)
     with result_files(json, per_label, html) as stream:
-        loaded = load(model)
+        loaded = load(model, device=device)
         at = threshold_of(loaded, threshold)
         result = evaluate(loaded, reading.read(corpus, "test"), ks, threshold=at)
         if json is not None:

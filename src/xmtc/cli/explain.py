@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xmtc.cli.output import printable, result_files, write_json
+from xmtc.cli.output import Device, printable, result_files, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +28,7 @@ def explain(
     k: Annotated[int, typer.Option("--k", min=1, help="How many of the best labels, if none is named.")] = 3,
     html: Annotated[str | None, typer.Option("--html", help="Write a page with the shaded text and bars.")] = None,
     json: Annotated[str | None, typer.Option("--json", help="Write all weights as JSON; - for stdout.")] = None,
+    device: Device = "auto",
 ) -> None:
     """Show how much each word of a text speaks for its best labels, or for and against one that you name.
 
@@ -38,7 +39,7 @@ def explain(
     from xmtc.models.registry import load
 
     with result_files(json, html) as stream:
-        loaded = load(model)
+        loaded = load(model, device=device)
         text = input_text(text)
         if label is not None:
             keys = [label]

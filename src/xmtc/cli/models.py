@@ -29,11 +29,11 @@ def models(
         for row in settings(model_class(name)().config):
             table.add_row(*map(escape, row))
     else:
-        table = Table("model", "what it does", "input", "scores", "explains", "learns further", box=None)
+        table = Table("model", "what it does", "input", "scores", "explains", "learns further", "GPU", box=None)
         for known in CATALOGUE:
             can = model_class(known).capabilities
             inputs = " or ".join(sorted(can.input, reverse=True))
-            flags = ("yes" if flag else "no" for flag in (can.explain, can.partial_fit))
+            flags = ("yes" if flag else "no" for flag in (can.explain, can.partial_fit, can.gpu))
             needs = escape(f" (needs xmtc[{can.extra}])") if can.extra else ""
             table.add_row(known, can.summary + needs, inputs, can.score.value, *flags)
     Console().print(table)

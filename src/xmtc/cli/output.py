@@ -6,13 +6,17 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from xmtc.models.base import Model
+
+Device = Annotated[str, typer.Option("--device", help="Where a network computes: auto, cpu, cuda, cuda:1, mps.")]
 
 # Control characters, and those that turn the direction of writing, can rewrite what a terminal shows.
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

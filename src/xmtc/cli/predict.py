@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from xmtc.cli.output import printable, threshold_of
+from xmtc.cli.output import Device, printable, threshold_of
 from xmtc.cli.read_options import Reading, with_reading
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def predict(
     ] = None,
     threshold: Annotated[str | None, typer.Option(help="Leave out labels that score less: 0.3, or tuned.")] = None,
     out: Annotated[str, typer.Option("--out", help="File to write, - for standard output.")] = "-",
+    device: Device = "auto",
     table: Annotated[bool, typer.Option("--table", help="A table for people instead of JSON lines.")] = False,
     reading: Reading = Reading(),
 ) -> None:
@@ -39,7 +40,7 @@ def predict(
     from xmtc.models.registry import load
 
     check_output(out)
-    loaded = load(model)
+    loaded = load(model, device=device)
     at = threshold_of(loaded, threshold)
     tuned = threshold == "tuned"
     k = k or (TUNED_LENGTH if tuned else LENGTH)

@@ -29,6 +29,10 @@ def train(
     recipe: Annotated[str | None, typer.Option(help="YAML file with `model` and `set`, or a name: knn/tibkat.")] = None,
     budget: Annotated[str | None, typer.Option(help="How long training may take, such as 30m; for auto.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Where a network is trained: auto (a GPU if there is one), cpu, cuda, cuda:1, mps."),
+    ] = None,
     calibrate: Annotated[
         Literal["isotonic", "platt"] | None,
         typer.Option(help="Make scores probabilities, by the validation documents."),
@@ -54,6 +58,8 @@ def train(
     name, hyper_parameters = settings(model, set_ or [], recipe, seed)
     if budget is not None:
         hyper_parameters["budget"] = budget
+    if device is not None:
+        put_device(name, hyper_parameters, device)
     made = make(name, **hyper_parameters)
     check_target(out)
     documents = reading.read(corpus)
@@ -103,6 +109,18 @@ def settings(model: str | None, pairs: list[str], recipe: str | None, seed: int 
     if seed is not None:
         hyper_parameters["seed"] = seed
     return name, hyper_parameters
+
+
+def put_device(name: str, hyper_parameters: dict[str, Any], device: str) -> None:
+    """Put the device into the settings of a method that trains a network; others take the CPU alone."""
+    from xmtc.errors import ConfigError
+    from xmtc.models.registry import model_class
+    from xmtc.recipes import put_value
+
+    if model_class(name).capabilities.gpu:
+        put_value(hyper_parameters, "training.device", device)
+    elif device not in ("auto", "cpu"):
+        raise ConfigError(f"--device {device}: {name} computes on a CPU; leave --device out")
 
 
 def expected(documents: Corpus, held_out: Corpus | None, calibrate: str | None, tune: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,11 @@ from xmtc.models.explanation import Explanation
 from xmtc.models.thresholds import SMOOTHING, Thresholds
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderReader, FolderWriter, writing
+
+if TYPE_CHECKING:
+    from torch import nn
+
+TRAINING_VERSION = 2  # of what is kept to go on with a training; it rises when the same settings train differently
 
 
 class ModelConfig(BaseModel):
@@ -48,6 +53,7 @@ class Capabilities:
     score: ScoreKind
     explain: bool = False
     partial_fit: bool = False
+    gpu: bool = False  # trains and predicts on GPUs too
     extra: str | None = None  # what must be installed beside the core: `pip install 'xmtc[EXTRA]'`
 
 
@@ -106,6 +112,7 @@ class Model(ABC):
         self._unchecked = None
         run = {
             "model": self.name,
+            "version of the training code": TRAINING_VERSION,
             "settings": self.config.model_dump(mode="json"),
             "documents": corpus.fingerprint(),
             "validation documents": valid.fingerprint() if valid is not None else None,
@@ -181,6 +188,22 @@ class Model(ABC):
             return Predictions(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32), labels, self.score_kind)
         top = self._predict(corpus, k)
         return top if self.calibration_ is None else self.calibration_.apply(top)
+
+    def to(self, device: str) -> Self:
+        """Predict on a device: cpu, cuda, cuda:1, mps, or auto, which is a GPU if there is one.
+
+        A method without a network computes on the CPU, and takes no other device.
+        """
+        self._fitted()
+        networks = self._networks()
+        if networks:
+            from xmtc.nn.devices import device_called, place
+
+            for network in networks:
+                place(network, device_called(device))
+        elif device not in ("auto", "cpu"):
+            raise ConfigError(f"device {device}: this {self.name} model computes on a CPU; leave the device out")
+        return self
 
     def explain(self, text: str, label: str) -> Explanation:
         """Why (or why not) a text gets a label, given by key or name."""
@@ -258,6 +281,10 @@ class Model(ABC):
 
     @abstractmethod
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None: ...
+
+    def _networks(self) -> list[nn.Module]:
+        """The networks of a fitted model that can move to another device."""
+        return []
 
     @abstractmethod
     def _predict(self, corpus: Corpus, k: int) -> Predictions: ...

@@ -19,6 +19,7 @@ RENAMED = {
     "training.batch": "training.batch_size",
     "training.clip_norm": "training.max_grad_norm",
     "training.decay": "training.lr_decay",
+    "training.processes": "training.devices",
     "training.decays": "training.max_lr_decays",
     "training.warm_up": "training.warmup_ratio",
     "attentionxml: shortcut": "word_skip",

@@ -19,6 +19,8 @@ from xmtc.text.subword_tokenizer import SubwordTokenizer
 from xmtc.text.token_store import TokenStore
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from xmtc.nn.datasets import Documents, LabelledTexts
     from xmtc.nn.encoders.encoder import Encoder
     from xmtc.nn.learner import Learner
@@ -65,8 +67,12 @@ class FineTunedModel(Model):
     def _before_training(self, learner: Any, checkpoints: Checkpoints) -> None:
         """What is done with the new network before its training."""
 
+    def _networks(self) -> list[nn.Module]:
+        return [self.network_]
+
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         from xmtc.nn.datasets import LabelledTexts, train_valid_split
+        from xmtc.nn.devices import device_called, place
         from xmtc.nn.encoders.encoder import Encoder
         from xmtc.nn.encoders.pretrained import load_pretrained
         from xmtc.nn.layers import seeded
@@ -75,6 +81,7 @@ class FineTunedModel(Model):
 
         assert corpus.texts is not None
         config, seed = self.config, derived_seed(self.config.seed, 0)
+        training = config.training.at(0)
         self.seen_ = SeenLabels.of(corpus.label_counts)
         structure = self._label_structure(corpus)
         pretrained = load_pretrained(config.encoder.name)
@@ -82,17 +89,18 @@ class FineTunedModel(Model):
         self.tokenizer_ = pretrained.tokenizer
         with seeded(seed):
             self.network_ = self._network(encoder, structure)
-        tokens, most = self._tokens(corpus.texts), config.training.valid_documents
+        place(self.network_, device_called(training.device), training.offload_tables)
+        tokens, most = self._tokens(corpus.texts), training.valid_documents
         with torch_threads() as cores:
 
             def read(part: Documents) -> LabelledTexts:
-                texts = encoder.texts(part.tokens, cores, in_file=config.training.processes > 1)
+                texts = encoder.texts(part.tokens, cores, in_file=training.devices > 1)
                 return LabelledTexts(texts, self.seen_.columns(part.targets))
 
             parts = train_valid_split(corpus, valid, tokens, self._tokens, most, config.seed)
             learner = self._learner(*map(read, parts))
         self._before_training(learner, checkpoints)
-        train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
+        train(learner, training, seed, checkpoints, WEIGHTS)
         self.network_.eval()
 
     def _tokens(self, texts: Strings) -> TokenStore:

@@ -12,7 +12,7 @@ all of them, or above 100,000 documents with those of some cells (see `xmtc.sear
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import AllowInfNan, Field, PositiveFloat, PositiveInt
@@ -26,13 +26,16 @@ from xmtc.errors import XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.models.neighbour_vectors import fit_vectors, load_vectors
-from xmtc.nn.settings import EncoderSettings
+from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.search.neighbours import DocumentSearch, SearchSettings, VectorKind
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.embedding_table import WordSettings
 from xmtc.text.tfidf import TfIdfSettings
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 class KnnSearch(SearchSettings):
@@ -93,9 +96,17 @@ class NearestNeighbours(Model):
         return corpus.texts.nbytes + 8 * (len(corpus) + words) * self.config.words.dimensions
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        vectors, matrix = fit_vectors(self.config, corpus)
+        vectors, matrix = fit_vectors(self.config, corpus, device="auto")
         self.search_ = DocumentSearch.of(self.config.search, vectors, matrix, corpus.texts, self.config.seed)
         self.targets_ = corpus.targets
+
+    def _networks(self) -> list[nn.Module]:
+        if self.config.search.vectors != "encoder":
+            return []
+        from xmtc.nn.encoders.embeddings import EncoderVectors
+
+        assert isinstance(self.search_.vectors, EncoderVectors)
+        return [self.search_.vectors.encoder]
 
     def _partial_fit(self, corpus: Corpus) -> None:
         """Further documents become neighbours; the vocabulary and its weights stay as they were fitted."""

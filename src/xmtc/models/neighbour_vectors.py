@@ -11,7 +11,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.errors import ConfigError
 from xmtc.extras import LIBRARIES, require
-from xmtc.nn.settings import EncoderSettings
+from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.search.neighbours import SearchSettings, TextVectors, VectorKind
 from xmtc.storage import FolderReader
 from xmtc.text.document_features import DocumentVectors
@@ -54,10 +54,12 @@ def fit_vectors(
     corpus: Corpus,
     known: Words | None = None,
     encoded: tuple[TextVectors | None, Floats | None] = (None, None),
+    device: str = "cpu",
 ) -> tuple[TextVectors, Csr | Floats]:
     """(what turns documents into vectors, the vectors of the training documents).
 
     `known` are the words if they were made before, `encoded` this function's result if the encoder has read the corpus.
+    An encoder computes on `device`, such as "auto".
 
     None of this looks at labels: else a training document would find neighbours that a new one does not find.
     """
@@ -74,7 +76,7 @@ def fit_vectors(
         reader, read = encoded
         if reader is not None and read is not None:
             return reader, read
-        vectors = EncoderVectors.pretrained(config.encoder)
+        vectors = EncoderVectors.pretrained(config.encoder, device)
         return vectors, vectors.transform(corpus)
     tokenizer, tokens, table = known or words_of(config.words, corpus.texts, config.seed)
     idf = token_idf(tokens, len(tokenizer)) if kind == "tfidf_mean" else None

@@ -59,12 +59,14 @@ def make(name: str, **hyper_parameters: Any) -> Model:
     return model
 
 
-def load(path: str | Path, verify: bool = True) -> Model:
-    """The model in a folder, at once and whatever its size.
+def load(path: str | Path, verify: bool = True, device: str = "cpu") -> Model:
+    """The model in a folder, at once and whatever its size, wherever it was trained.
 
     Small files are checked now, large ones before the first use (`verify=False`: not compared with their checksums).
+    It predicts on `device`, see `Model.to`.
     """
     folder = opening(path, verify)
     if folder.kind not in CATALOGUE:
         raise BadModelFolder(f"{path}: a model of kind {folder.kind!r}, which this version of xmtc does not know")
-    return model_class(folder.kind).load(folder)
+    model = model_class(folder.kind).load(folder)
+    return model if device == "cpu" else model.to(device)

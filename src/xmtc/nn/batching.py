@@ -1,16 +1,103 @@
-"""Batches of documents of about the same length, padded."""
+"""Batches: which documents they have, of about the same length, and these as tensors."""
 
 from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from xmtc.corpus.labels import Csr
+from xmtc.seeding import derived_seed
 from xmtc.text.token_store import TokenStore
 
 Ints = NDArray[np.int64]
+T = TypeVar("T")
+AHEAD = 2  # batches
 SORTED_TOGETHER = 50  # batches; documents are shuffled, then sorted by length within this many batches
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Documents as tensors, each with a row for each document but for those that are `shared`; a field may be a batch.
+
+    >>> @dataclass(frozen=True)
+    ... class Words(Batch):
+    ...     ids: Tensor
+    >>> Words(torch.tensor([[1], [2], [3]])).part(slice(1, 3)).ids.tolist()
+    [[2], [3]]
+    """
+
+    shared: ClassVar[frozenset[str]] = frozenset()
+
+    def part(self, documents: slice) -> Self:
+        """Some of the documents, one after the other."""
+        return self._changed(lambda rows: rows[documents], lambda batch: batch.part(documents), self.shared)
+
+    def to(self, device: torch.device) -> Self:
+        """The same on a device."""
+        return self._changed(lambda each: each.to(device, non_blocking=True), lambda batch: batch.to(device))
+
+    def pinned(self) -> Self:
+        """The same in memory that a GPU reads while the CPU goes on."""
+        return self._changed(Tensor.pin_memory, lambda batch: batch.pinned())
+
+    def _changed(
+        self,
+        tensor: Callable[[Tensor], Tensor],
+        batch: Callable[[Batch], Batch],
+        but: frozenset[str] = frozenset(),
+    ) -> Self:
+        each = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in but}
+        tensors: dict[str, Any] = {name: tensor(value) for name, value in each.items() if isinstance(value, Tensor)}
+        batches = {name: batch(value) for name, value in each.items() if isinstance(value, Batch)}
+        return replace(self, **tensors, **batches)
+
+
+@dataclass(frozen=True)
+class Entries(Batch):
+    """Sparse rows, entry after entry, no padding: features or labels of documents."""
+
+    rows: Tensor  #: (entries,), rising
+    columns: Tensor  #: (entries,)
+    values: Tensor  #: (entries,)
+    lengths: Tensor  #: (rows,): entries of each
+
+    @classmethod
+    def of(cls, matrix: Csr) -> Self:
+        """All entries of a matrix.
+
+        >>> from scipy.sparse import csr_array
+        >>> entries = Entries.of(csr_array(np.array([[0, 2.0], [0, 0], [3, 4]], np.float32)))
+        >>> entries.rows.tolist(), entries.columns.tolist(), entries.part(slice(1, 3)).rows.tolist()
+        ([0, 2, 2], [1, 0, 1], [1, 1])
+        """
+        lengths = np.diff(matrix.indptr).astype(np.int64)
+        columns, values = matrix.indices.astype(np.int64), matrix.data.astype(np.float32)
+        return cls(*map(torch.from_numpy, (np.repeat(np.arange(len(lengths)), lengths), columns, values, lengths)))
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.lengths)
+
+    @property
+    def starts(self) -> Tensor:
+        """Where each row begins."""
+        return self.lengths.cumsum(0) - self.lengths
+
+    def part(self, documents: slice) -> Self:
+        """Some of the rows, one after the other."""
+        start, end, _ = documents.indices(self.count)
+        first, last = torch.searchsorted(self.rows, torch.tensor([start, end])).tolist()
+        rows, columns, values = (each[first:last] for each in (self.rows, self.columns, self.values))
+        return replace(self, rows=rows - start, columns=columns, values=values, lengths=self.lengths[start:end])
 
 
 def bucketed(lengths: Ints, batch: int, rng: np.random.Generator) -> list[Ints]:
@@ -26,6 +113,35 @@ def bucketed(lengths: Ints, batch: int, rng: np.random.Generator) -> list[Ints]:
         together = together[np.argsort(lengths[together], kind="stable")]
         batches += [together[at : at + batch] for at in range(0, len(together), batch)]
     return [batches[at] for at in rng.permutation(len(batches))]
+
+
+def epoch_batches(lengths: Ints, batch_size: int, seed: int, epoch: int) -> list[Ints]:
+    """The batches of an epoch of training, the same for the same seed.
+
+    >>> [part.tolist() for part in epoch_batches(np.array([3, 9, 1, 8]), 2, seed=0, epoch=1)]
+    [[3, 1], [2, 0]]
+    """
+    return bucketed(lengths, batch_size, np.random.default_rng(derived_seed(seed, epoch)))
+
+
+def prefetched(plan: Sequence[Ints], make: Callable[[int, Ints], T]) -> Iterator[tuple[Ints, T]]:
+    """(documents, what `make` makes of their number and of them), which another thread makes ahead of time.
+
+    >>> list(prefetched(["a", "b"], lambda number, name: f"{name}{number}"))
+    [('a', 'a0'), ('b', 'b1')]
+    """
+    waiting: deque[tuple[Ints, Future[T]]] = deque()
+    pool = ThreadPoolExecutor(1)
+    try:
+        for index, documents in enumerate(plan):
+            waiting.append((documents, pool.submit(make, index, documents)))
+            if len(waiting) > AHEAD:
+                ready, batch = waiting.popleft()
+                yield ready, batch.result()
+        for ready, batch in waiting:
+            yield ready, batch.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def by_length(lengths: Ints, batch: int) -> list[Ints]:

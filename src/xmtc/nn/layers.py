@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from xmtc.nn.dropout import dropout
+from xmtc.nn.dropout import DropoutRng, dropout
 
 
 def as_tensor(array: NDArray[Any]) -> Tensor:
@@ -24,6 +24,16 @@ def as_tensor(array: NDArray[Any]) -> Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # says that writing would be undefined
         return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def as_array(tensor: Tensor) -> NDArray[Any]:
+    """A tensor of any device as an array, without copying if it is in the CPU's memory.
+
+    >>> as_array(torch.ones(2))
+    array([1., 1.], dtype=float32)
+    """
+    array: NDArray[Any] = tensor.detach().cpu().numpy()
+    return array
 
 
 @contextmanager
@@ -56,7 +66,17 @@ def padding_mask(lengths: Tensor, tokens: int) -> Tensor:
     >>> padding_mask(torch.tensor([1, 2]), 2).tolist()
     [[False, True], [False, False]]
     """
-    return torch.arange(tokens) >= lengths[:, None]
+    return torch.arange(tokens, device=lengths.device) >= lengths[:, None]
+
+
+def lookup(table: nn.Embedding, ids: Tensor) -> Tensor:
+    """Rows of a table, which may lie in the CPU's memory while all else is on a device.
+
+    >>> lookup(nn.Embedding(5, 3), torch.tensor([[2, 0]])).shape
+    torch.Size([1, 2, 3])
+    """
+    rows: Tensor = table(ids.to(table.weight.device))
+    return rows.to(ids.device)
 
 
 class WordEmbedding(nn.Module):
@@ -71,9 +91,9 @@ class WordEmbedding(nn.Module):
         self.words = nn.Embedding(len(table), table.shape[1], sparse=not frozen, _weight=table, _freeze=frozen)
         self.dropout = dropout
 
-    def forward(self, ids: Tensor, rng: np.random.Generator | None = None) -> Tensor:
+    def forward(self, ids: Tensor, rng: DropoutRng | None = None) -> Tensor:
         """(documents, tokens) -> (documents, tokens, dimensions)."""
-        return dropout(self.words(ids), self.dropout, rng)
+        return dropout(lookup(self.words, ids), self.dropout, rng)
 
 
 class BiLstm(nn.Module):
@@ -103,7 +123,9 @@ class BiLstm(nn.Module):
 def _run(lstm: nn.LSTM, initial: Tensor, steps: Tensor) -> Tensor:
     """(tokens, documents, dimensions) -> (tokens, documents, hidden)."""
     state, cell = (part.expand(1, steps.shape[1], -1).contiguous() for part in initial)
-    result: Tensor = lstm(steps, (state, cell))[0]
+    # On a CPU torch's LSTM does not compute with bfloat16.
+    with torch.autocast("cpu", enabled=False):
+        result: Tensor = lstm(steps.to(initial.dtype) if steps.device.type == "cpu" else steps, (state, cell))[0]
     return result
 
 
@@ -113,7 +135,7 @@ def reversal(lengths: Tensor, tokens: int) -> Tensor:
     >>> reversal(torch.tensor([3, 2]), 3).T.tolist()
     [[2, 1, 0], [1, 0, 2]]
     """
-    steps = torch.arange(tokens)[:, None]
+    steps = torch.arange(tokens, device=lengths.device)[:, None]
     return torch.where(steps < lengths, lengths - 1 - steps, steps)
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from xmtc.corpus.labels import Csr
-from xmtc.nn.batching import Ints
+from xmtc.nn.batching import Batch, Ints
 from xmtc.nn.metrics import EVAL_K, ndcg
-from xmtc.nn.parallel import Cores
+from xmtc.nn.parallel import Cores, Worker
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -25,8 +25,15 @@ class Learner(ABC, Generic[Network]):
     valid_targets: Csr  #: the labels of the validation documents
 
     @abstractmethod
-    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
-        """The mean loss of some training documents; `rng` is for dropout and sampling."""
+    def batch(self, documents: Ints, rng: np.random.Generator) -> Batch:
+        """Training documents as tensors in the CPU's memory, with all that is sampled; another thread calls it."""
+
+    @abstractmethod
+    def loss(self, batch: Any, worker: Worker) -> Tensor:
+        """A worker's share of the loss, from its part of a batch: the shares of all workers add up to the batch's loss.
+
+        What compares documents with each other takes them all, by `worker.gather`.
+        """
 
     @abstractmethod
     def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:

@@ -12,12 +12,13 @@ from torch.nn import functional
 
 from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
-from xmtc.nn.batching import Ints, by_length, padded
+from xmtc.nn.batching import Batch, Entries, Ints, by_length, padded
 from xmtc.nn.datasets import Documents
-from xmtc.nn.layers import finite
+from xmtc.nn.devices import device_of
+from xmtc.nn.layers import as_tensor, finite
 from xmtc.nn.learner import Learner
 from xmtc.nn.metrics import is_relevant
-from xmtc.nn.parallel import Cores
+from xmtc.nn.parallel import Cores, Worker
 from xmtc.progress import progress
 from xmtc.search.beam import children_of, descend, pairs
 from xmtc.text.token_store import TokenStore
@@ -65,22 +66,27 @@ class Beam:
 
 
 def children_scores(
-    network: nn.Module, level: Csr, tokens: TokenStore, documents: Ints, rows: Ints, nodes: Ints
+    network: nn.Module, level: Csr, tokens: TokenStore, documents: Ints, rows: Ints, nodes: Ints, quantized: bool
 ) -> NDArray[np.float32]:
-    """Log-probabilities of the children of nodes[i] for documents[rows[i]], one after the other; sorted by row."""
+    """Log-probabilities of the children of nodes[i] for documents[rows[i]], one after the other; sorted by row.
+
+    `quantized` is for networks that can predict with int8, and counts on a CPU alone.
+    """
+    device = device_of(network)
+    options = {"quantized": True} if quantized and device.type == "cpu" else {}
     with torch.inference_mode():
-        ids, lengths = padded(tokens, documents)
+        inputs = [part.to(device) for part in padded(tokens, documents)]
         if level.shape[0] == 1:  # all nodes are children of the root
-            logits = network(ids, lengths).numpy()[:, level.indices].ravel()
+            logits = network(*inputs, **options)[:, as_tensor(level.indices.astype(np.int64)).to(device)].flatten()
         else:
             sizes, children = children_of(level, nodes)
             each = np.bincount(rows, sizes, minlength=len(documents)).astype(np.int64)
             inside = np.arange(each.max(initial=1)) < each[:, None]
             candidates = np.zeros(inside.shape, np.int64)
             candidates[inside] = children
-            logits = network(ids, lengths, torch.from_numpy(candidates)).numpy()[inside]
-        sound = finite(torch.from_numpy(logits))
-        return functional.logsigmoid(sound).numpy()
+            logits = network(*inputs, torch.from_numpy(candidates).to(device), **options).cpu()[as_tensor(inside)]
+        scores: NDArray[np.float32] = functional.logsigmoid(finite(logits.float())).cpu().numpy()
+        return scores
 
 
 def expand_beam(
@@ -91,13 +97,14 @@ def expand_beam(
     width: int,
     cores: Cores,
     name: str = "tagging",
+    quantized: bool = False,
 ) -> Beam:
     """The `width` best children of the nodes that each document has reached."""
     result = Beam(np.full((len(tokens), width), -1, np.int32), np.full((len(tokens), width), -np.inf, np.float32))
 
     def work(documents: Ints) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         rows, nodes, so_far = pairs(above.nodes[documents], above.scores[documents])
-        values = children_scores(network, level, tokens, documents, rows, nodes)
+        values = children_scores(network, level, tokens, documents, rows, nodes, quantized)
         return descend(level, values, rows, nodes, so_far, len(documents), width)
 
     scored = level.shape[1] if level.shape[0] == 1 else 1
@@ -107,6 +114,17 @@ def expand_beam(
             result.nodes[documents], result.scores[documents] = ids, scores
             bar.advance()
     return result
+
+
+@dataclass(frozen=True)
+class LevelBatch(Batch):
+    """Documents with the labels that they have, or with candidates and whether they have these."""
+
+    ids: Tensor
+    lengths: Tensor
+    relevant: Entries | None = None
+    candidates: Tensor | None = None  #: (documents, candidates)
+    is_relevant: Tensor | None = None  #: the same shape, 1 or 0
 
 
 class LevelLearner(Learner[nn.Module]):
@@ -123,8 +141,10 @@ class LevelLearner(Learner[nn.Module]):
         beam: Beam,
         valid: Documents,
         valid_beam: Beam,
+        quantized: bool = False,
     ) -> None:
         self.network, self.level, self.first = network, level, level.shape[0] == 1
+        self.quantized = quantized  # whether validation documents are tagged with int8
         self.train, self.beam = train, beam
         self.valid, self.valid_beam = valid, valid_beam
         self.lengths, self.valid_targets = train.tokens.lengths, valid.targets
@@ -153,20 +173,26 @@ class LevelLearner(Learner[nn.Module]):
         chosen[np.arange(width) < each[:, None]] = children
         return chosen, is_relevant(take_rows(self.train.targets, documents), chosen).astype(np.float32)
 
-    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
-        """Binary cross-entropy, the mean over all documents and labels (or candidates)."""
-        ids, lengths = padded(self.train.tokens, documents)
+    def batch(self, documents: Ints, rng: np.random.Generator) -> LevelBatch:
+        """Words, and labels or candidates."""
+        words = padded(self.train.tokens, documents)
         if self.first:
-            rows = take_rows(self.train.targets, documents)
-            wanted = np.zeros(rows.shape, np.float32)
-            wanted[np.repeat(np.arange(len(documents)), np.diff(rows.indptr)), rows.indices] = 1
-            logits = self.network(ids, lengths, None, rng)
-        else:
-            chosen, wanted = self.candidates(documents, rng)
-            logits = self.network(ids, lengths, torch.from_numpy(chosen), rng)
-        return functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(wanted))
+            return LevelBatch(*words, relevant=Entries.of(take_rows(self.train.targets, documents)))
+        chosen, relevant = self.candidates(documents, rng)
+        return LevelBatch(*words, candidates=torch.from_numpy(chosen), is_relevant=torch.from_numpy(relevant))
+
+    def loss(self, batch: LevelBatch, worker: Worker) -> Tensor:
+        """Binary cross-entropy, the mean over all documents and labels (or candidates)."""
+        logits: Tensor = self.network(batch.ids, batch.lengths, batch.candidates, worker.rng)
+        wanted = batch.is_relevant
+        if wanted is None:
+            assert batch.relevant is not None
+            wanted = torch.zeros_like(logits)
+            wanted[batch.relevant.rows, batch.relevant.columns] = 1
+        entropy = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
+        return entropy / (worker.documents * logits.shape[1])
 
     def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
         """The k best labels of each validation document."""
-        beam = self.valid_beam
-        return expand_beam(self.network, self.level, self.valid.tokens, beam, k, cores, "evaluating").nodes
+        network, level, tokens = self.network, self.level, self.valid.tokens
+        return expand_beam(network, level, tokens, self.valid_beam, k, cores, "evaluating", self.quantized).nodes

@@ -1,20 +1,21 @@
-"""Adam that updates only the rows that a batch touched, stochastic weight averaging, and gradient clipping."""
+"""Adam for tables of which a batch needs few rows, stochastic weight averaging, and gradient clipping."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.optim import Optimizer
+from torch import Tensor, nn
+from torch.optim import AdamW
+
+from xmtc.nn.settings import TrainingSettings
 
 WINDOW, GROWTH, LARGEST_CAP = 5, 2.0, 1.0
 EPSILON = 1e-8
-PIECE = 1 << 17  # numbers
 
 
 class WeightAverage:
@@ -55,129 +56,103 @@ class WeightAverage:
             self.mean[name], weight.data = weight.data, mean
 
 
-class FixedClip:
-    """Cut gradients to a norm, that of all of them together.
+class GradientClip:
+    """Cut gradients to a norm, that of all together: `limit`, else `factor` times the largest of the last norms.
+
+    In the second form, that of AttentionXML's authors, each of the last norms counts as at most 1. Nothing is copied to
+    the CPU: there a multiplication by 1 is left out.
 
     >>> gradient = torch.tensor([30.0, 40.0])
-    >>> FixedClip(1.0)([gradient]), [round(value, 2) for value in gradient.tolist()]
-    (50.0, [0.6, 0.8])
+    >>> GradientClip(limit=1.0)([gradient])
+    >>> gradient.round(decimals=3).tolist()
+    [0.6000000238418579, 0.800000011920929]
+    >>> clip = GradientClip(factor=5.0)
+    >>> clip([torch.tensor([30.0, 40.0])])
+    >>> [float(cap) for cap in clip.caps]
+    [inf, 1.0]
     """
 
-    caps: Sequence[float] = ()  # nothing to remember
+    def __init__(self, limit: float | None = None, factor: float | None = None) -> None:
+        self.limit, self.factor = limit, None if limit is not None else factor
+        self.caps: deque[Tensor] = deque([torch.tensor(math.inf)], WINDOW)
 
-    def __init__(self, limit: float) -> None:
-        self.limit = limit
-
-    def __call__(self, gradients: Sequence[Tensor]) -> float:
-        """Scale the gradients in place if they are too large; returns their norm before."""
-        norm = norm_of(gradients)
-        if norm > self.limit:
+    def __call__(self, gradients: Sequence[Tensor]) -> None:
+        """Scale the gradients in place where they are too large."""
+        if self.limit is None and self.factor is None:
+            return
+        values = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
+        device = values[-1].device  # tables may be elsewhere, and come first
+        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(each).to(device) for each in values]))
+        largest: Tensor | float = self.limit or math.inf
+        if self.factor is not None:
+            cap = torch.stack([each.to(device) for each in self.caps]).max()
+            largest = self.factor * cap
+            self.caps.append(torch.minimum(norm, GROWTH * cap).clamp(max=LARGEST_CAP))
+        if device.type != "cpu" or norm > largest:
+            scale = (largest / norm).clamp(max=1)
             for gradient in gradients:
-                gradient.mul_(self.limit / norm)
-        return norm
+                gradient.mul_(scale.to(gradient.device))
 
 
-def norm_of(gradients: Sequence[Tensor]) -> float:
-    """The norm of gradients, some of them sparse, together.
-
-    >>> norm_of([torch.tensor([3.0]), torch.tensor([4.0])])
-    5.0
-    """
-    values = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
-    return float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(value) for value in values])))
+def is_table(part: nn.Module) -> bool:
+    """Whether a part of a network is a table of which a batch needs few rows: its gradients are sparse."""
+    return isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.sparse
 
 
-class MovingClip:
-    """Clip gradients at `factor` times the largest of the last norms; each norm counts as at most 1.
+class RowAdam(AdamW):
+    """Torch's fused AdamW; of a weight whose gradient is sparse only the rows are updated that the gradient has.
 
-    >>> clip = MovingClip(5.0)
-    >>> gradient = torch.tensor([30.0, 40.0])
-    >>> [round(clip([gradient.clone()]), 1) for _ in range(2)], list(clip.caps)
-    ([50.0, 50.0], [inf, 1.0, 1.0])
-    """
+    For rows it is torch's SparseAdam at a third of its time (500,000 x 300, 3,000 rows: 2.6 ms against 8.3; 200,000 x
+    512, 2,500 rows: 3.9 against 14.6; one thread of an EPYC): their moments are those of the rows, the bias correction
+    counts all steps. Weight decay is for matrices alone, and not for tables.
 
-    def __init__(self, factor: float, caps: Sequence[float] = (torch.inf,)) -> None:
-        self.factor = factor
-        self.caps = deque(caps, WINDOW)
-
-    def __call__(self, gradients: Sequence[Tensor]) -> float:
-        """Scale the gradients in place where they are too large; returns their norm before."""
-        norm = norm_of(gradients)
-        largest = max(self.caps)
-        if norm > self.factor * largest:
-            for gradient in gradients:
-                gradient.mul_(self.factor * largest / norm)
-        self.caps.append(min(norm, GROWTH * largest, LARGEST_CAP))
-        return norm
-
-
-class RowAdam(Optimizer):
-    """Adam for dense and for sparse gradients (as AttentionXML's own code has it).
-
-    Of a sparse gradient only the rows that it has are updated, their moments too; the bias correction counts all steps.
-    The moments start as untouched zero pages: rows that never occur take no memory. `weight_decay` is the weight decay
-    of AdamW, for dense gradients of matrices alone.
-
-    >>> weight = torch.nn.Parameter(torch.zeros(2, 1))
-    >>> optimiser = RowAdam([weight], learning_rate=0.1)
-    >>> torch.nn.functional.embedding(torch.tensor([1]), weight, sparse=True).sum().backward()
+    >>> words = nn.Embedding(2, 1, sparse=True)
+    >>> optimiser = RowAdam(words, TrainingSettings(learning_rate=0.1))
+    >>> before = words.weight.detach().clone()
+    >>> words(torch.tensor([1])).sum().backward()
     >>> optimiser.step()
-    >>> [round(value, 3) for value in weight.flatten().tolist()]
-    [0.0, -0.1]
+    >>> (before - words.weight.detach()).flatten().round(decimals=3).tolist()
+    [0.0, 0.10000000149011612]
     """
 
-    def __init__(
-        self,
-        weights: Iterable[Tensor] | Iterable[dict[str, Any]],
-        learning_rate: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        weight_decay: float = 0.0,
-    ) -> None:
-        super().__init__(weights, {"lr": learning_rate, "betas": betas, "shrinking": weight_decay})
+    def __init__(self, network: nn.Module, settings: TrainingSettings) -> None:
+        tables = {part.weight for part in network.modules() if is_table(part)}
+        groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+        for name, weight in network.named_parameters():
+            if weight.requires_grad:
+                decay = settings.weight_decay if weight.dim() > 1 and weight not in tables else 0.0
+                groups.setdefault((settings.rate_of(name, weight in tables), decay), []).append(weight)
+        super().__init__(
+            [{"params": some, "lr": lr, "weight_decay": decay} for (lr, decay), some in groups.items()], fused=True
+        )
+        self.rates = [lr for lr, _ in groups]
+        self._step_supports_amp_scaling = False  # torch's kernel skips a step that overflowed, `_update_rows` would not
+
+    def scale_rates(self, factor: float) -> None:
+        """Set the learning rates to this multiple of what they were in the beginning."""
+        for group, rate in zip(self.param_groups, self.rates, strict=True):
+            group["lr"] = factor * rate
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Move the weights against their gradients."""
-        loss = closure() if closure is not None else None
         for group in self.param_groups:
-            first, second = group["betas"]
             for weight in group["params"]:
-                if weight.grad is not None:
-                    state = self._state(weight)
-                    state["step"] += 1
-                    size = group["lr"] * math.sqrt(1 - second ** state["step"]) / (1 - first ** state["step"])
-                    if group["shrinking"] and weight.dim() > 1 and not weight.grad.is_sparse:
-                        weight.mul_(1 - group["lr"] * group["shrinking"])
-                    update = self._rows if weight.grad.is_sparse else self._whole
-                    update(weight, weight.grad, state["mean"], state["square"], size, first, second)
-        return loss
+                if weight.grad is not None and weight.grad.is_sparse:
+                    self._update_rows(weight, weight.grad.coalesce(), group["lr"], *group["betas"])
+                    weight.grad = None
+        super().step()
 
-    def _state(self, weight: Tensor) -> dict[str, Any]:
+    def _update_rows(self, weight: Tensor, gradient: Tensor, lr: float, first: float, second: float) -> None:
         state: dict[str, Any] = self.state[weight]
         if not state:
-            state.update(step=0, mean=torch.zeros_like(weight), square=torch.zeros_like(weight))
-        return state
-
-    @staticmethod
-    def _whole(
-        weight: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, size: float, first: float, second: float
-    ) -> None:
-        # Piece by piece, each of which stays in the processor's cache from one operation to the next.
-        whole = (weight, gradient.contiguous(), mean, square)
-        pieces = (part.view(-1).split(PIECE) for part in whole)  # type: ignore[no-untyped-call]
-        for w, g, m, s in zip(*pieces, strict=True):
-            m.lerp_(g, 1 - first)
-            s.mul_(second).addcmul_(g, g, value=1 - second)
-            w.addcdiv_(m, s.sqrt().add_(EPSILON), value=-size)
-
-    @staticmethod
-    def _rows(
-        weight: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, size: float, first: float, second: float
-    ) -> None:
-        gradient = gradient.coalesce()
+            state.update(step=torch.tensor(0.0), exp_avg=torch.zeros_like(weight), exp_avg_sq=torch.zeros_like(weight))
+        state["step"] += 1
+        steps = float(state["step"])
         rows, values = gradient.indices()[0], gradient.values()
-        means = mean.index_select(0, rows).lerp_(values, 1 - first)
-        squares = square.index_select(0, rows).mul_(second).addcmul_(values, values, value=1 - second)
-        mean.index_copy_(0, rows, means)
-        square.index_copy_(0, rows, squares)
+        means = state["exp_avg"].index_select(0, rows).lerp_(values, 1 - first)
+        squares = state["exp_avg_sq"].index_select(0, rows).mul_(second).addcmul_(values, values, value=1 - second)
+        state["exp_avg"].index_copy_(0, rows, means)
+        state["exp_avg_sq"].index_copy_(0, rows, squares)
+        size = lr * math.sqrt(1 - second**steps) / (1 - first**steps)
         weight.index_add_(0, rows, means.div_(squares.sqrt_().add_(EPSILON)), alpha=-size)

@@ -23,7 +23,7 @@ def weights_of(network: nn.Module) -> dict[str, NDArray[Any]]:
     >>> sorted(weights_of(nn.Linear(2, 3)))
     ['bias', 'weight']
     """
-    return {name: weight.detach().numpy() for name, weight in network.state_dict().items()}
+    return {name: weight.detach().cpu().numpy() for name, weight in network.state_dict().items()}
 
 
 def load_weights(network: nn.Module, arrays: Arrays) -> None:

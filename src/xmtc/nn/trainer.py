@@ -1,324 +1,296 @@
-"""The Lightning task that trains the networks of all methods: steps, weight averaging, early stopping, checkpoints."""
+"""The training loop of all networks: on the cores of a CPU, on a GPU, or in several processes."""
 
 from __future__ import annotations
 
 import logging
 import math
+import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningModule
-from lightning.pytorch import Trainer as LightningTrainer
-from lightning.pytorch.loggers import TensorBoardLogger
-from lightning.pytorch.strategies import DDPStrategy
+from lightning.fabric import Fabric
+from lightning.fabric.loggers.tensorboard import TensorBoardLogger
+from lightning.fabric.strategies.ddp import DDPStrategy
+from lightning.fabric.strategies.single_device import SingleDeviceStrategy
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from xmtc.budget import end_of_training
 from xmtc.checkpoints import Checkpoints
 from xmtc.errors import XmtcError
 from xmtc.extras import require
-from xmtc.nn.batching import Ints, bucketed
-from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.batching import Batch, Ints, epoch_batches, prefetched
+from xmtc.nn.devices import check_devices, device_called, place
+from xmtc.nn.dropout import DropoutRng
+from xmtc.nn.layers import as_array
 from xmtc.nn.learner import Learner
-from xmtc.nn.optim import FixedClip, MovingClip, RowAdam, WeightAverage
-from xmtc.nn.parallel import Cores, torch_threads
+from xmtc.nn.optim import GradientClip, RowAdam, WeightAverage
+from xmtc.nn.parallel import Cores, ProcessGroup, Worker, spans, torch_threads
 from xmtc.nn.settings import TrainingSettings
 from xmtc.progress import Progress
 from xmtc.seeding import derived_seed
 
 Arrays = dict[str, NDArray[Any]]
+for part in ("lightning.fabric", "lightning.pytorch"):  # they would tell what they do, in each process
+    logging.getLogger(part).setLevel(logging.ERROR)
 LOGGED_EVERY = 10  # steps
-STEPS = "steps to the best weights"  # a name beside those of weights in what a run leaves
-DECAYS = "times the learning rates were lowered"  # another
 SMALLEST_PART = 500  # tokens; handing less to another thread takes longer than doing it
+COUNTS = ("epoch", "steps", "evals_without_improvement", "last_eval_step", "best_step", "lr_decays")
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
-class EpochBatches:
-    """The batches of one epoch after the other, the same for the same seed; each a list of document numbers."""
-
-    def __init__(self, lengths: Ints, batch: int, seed: int, epoch: int = 0) -> None:
-        self._lengths, self._batch, self._seed = lengths, batch, seed
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return -(-len(self._lengths) // self._batch)
-
-    def __iter__(self) -> Iterator[Ints]:
-        # A generator begins when the first batch is asked for; Lightning also makes iterators that it never uses.
-        rng = np.random.default_rng(derived_seed(self._seed, self.epoch))
-        self.epoch += 1
-        yield from bucketed(self._lengths, self._batch, rng)
-
-
-class Trainer(LightningModule):
-    """Train a learner's network; see `train`."""
+class Trainer:
+    """One run of `train`."""
 
     def __init__(
-        self, learner: Learner[Any], settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str
+        self,
+        fabric: Fabric,
+        learner: Learner[Any],
+        settings: TrainingSettings,
+        seed: int,
+        checkpoints: Checkpoints,
+        name: str,
     ) -> None:
-        super().__init__()
-        self.automatic_optimization = False
-        self.learner, self.settings, self.seed = learner, settings, seed
-        self.checkpoints, self.run_name = checkpoints, name
-        self.network = learner.network
-        kinds = nn.Embedding | nn.EmbeddingBag
-        tables = {part.weight for part in self.network.modules() if isinstance(part, kinds) and part.sparse}
-        by_rate: dict[float, list[nn.Parameter]] = {}
-        for name, weight in self.weights.items():
-            by_rate.setdefault(settings.rate_of(name, weight in tables), []).append(weight)
-        self.rates = list(by_rate)
-        groups = [{"params": weights, "lr": rate} for rate, weights in by_rate.items()]
-        self.optimiser = RowAdam(groups, settings.learning_rate, weight_decay=settings.weight_decay)
-        self.clip: FixedClip | MovingClip | None = None
-        if settings.max_grad_norm is not None:
-            self.clip = FixedClip(settings.max_grad_norm)
-        elif settings.clip is not None:
-            self.clip = MovingClip(settings.clip)
-        self.average: WeightAverage | None = None
+        self.fabric, self.learner, self.settings, self.seed = fabric, learner, settings, seed
+        self.checkpoints, self.name = checkpoints, name
+        place(learner.network, fabric.device, settings.offload_tables)
+        self.weights = {key: weight for key, weight in learner.network.named_parameters() if weight.requires_grad}
+        self.optimiser = RowAdam(learner.network, settings)
+        self.scaler = torch.amp.GradScaler(fabric.device.type, enabled=settings.precision == "16-mixed")
+        self.clip = GradientClip(settings.max_grad_norm, settings.clip)
+        self.epochs = int(settings.epochs)  # type: ignore[arg-type]
+        self.batch_count = -(-len(learner.lengths) // settings.batch_size)
+        self.epoch = self.steps = self.evals_without_improvement = self.last_eval_step = self.best_step = 0
+        self.lr_decays, self.best_ndcg, self.stop = 0, -math.inf, False
         self.best: dict[str, Tensor] | None = None
-        self.best_ndcg = -math.inf
-        self.steps = self.first_epoch = self.evals_without_improvement = self.last_eval_step = self.best_step = (
-            self.lr_decays
-        ) = 0
-        self.deadline = end_of_training()
-        self._resources = ExitStack()
-        self._cores = Cores(None, 1)
-        self._bar: Progress | None = None
+        self.average: WeightAverage | None = None
+        self.losses: list[tuple[int, Tensor]] = []  # (step, loss) of the batches since the last look at them
+        self.group = ProcessGroup() if fabric.world_size > 1 else None
+        self.cores, self.deadline = Cores(), end_of_training()
+        self.bar = Progress(name, None)
+        self.seen, self.looked = 0, time.monotonic()  # documents since the last look, and when that was
 
-    @property
-    def steps_an_epoch(self) -> int:
-        """Batches."""
-        return -(-len(self.learner.lengths) // self.settings.batch_size)
+    def fit(self) -> None:
+        """All epochs, or fewer if nothing is gained any more or time is up."""
+        settings, on_cpu = self.settings, self.fabric.device.type == "cpu"
+        with ExitStack() as stack:
+            if on_cpu:
+                self.cores = stack.enter_context(torch_threads(1 if self.group is not None else None))
+            stack.enter_context(torch.random.fork_rng(devices=[], enabled=not on_cpu))
+            self.bar = Progress(self.name, (self.epochs - self.epoch) * self.batch_count)
+            stack.callback(self.bar.close)
+            while self.epoch < self.epochs and not self.stop:
+                if self.average is None and self.epoch == settings.swa_start_epoch:
+                    self.average = WeightAverage(self.weights)
+                for index, (documents, batch) in enumerate(self.batches()):
+                    first = index - index % settings.gradient_accumulation
+                    last = min(first + settings.gradient_accumulation, self.batch_count) - 1
+                    loss = self.backward(documents, batch, derived_seed(self.seed, self.epoch, index, 1))
+                    self.losses.append((self.steps + 1, loss))
+                    self.seen += len(documents)
+                    if index == last:
+                        self.step(batches=last - first + 1)
+                        if self.steps % LOGGED_EVERY == 0:
+                            self.look_at_losses()
+                        if self.steps % settings.evaluate_every == 0:
+                            self.evaluate()
+                        if self.deadline is not None:
+                            self.stop |= self.fabric.broadcast(time.monotonic() > self.deadline)
+                    if self.fabric.is_global_zero:
+                        self.bar.advance()
+                    if self.stop:
+                        break
+                self.epoch += 1
+                ended = self.stop or self.epoch == self.epochs
+                self.look_at_losses()
+                if ended and self.last_eval_step != self.steps:
+                    self.evaluate()
+                if self.fabric.is_global_zero:
+                    self.save(ended or self.stop)
 
-    @property
-    def all_steps(self) -> int:
-        """Steps of the optimiser if no epoch is left out."""
-        return int(self.settings.epochs) * -(-self.steps_an_epoch // self.settings.gradient_accumulation)  # type: ignore[arg-type]
+    def batches(self) -> Iterator[tuple[Ints, Batch]]:
+        """The documents of each batch of an epoch and their tensors."""
 
-    @property
-    def weights(self) -> dict[str, nn.Parameter]:
-        """What is learned, by name."""
-        return {name: weight for name, weight in self.network.named_parameters() if weight.requires_grad}
+        def make(index: int, documents: Ints) -> Batch:
+            batch = self.learner.batch(documents, np.random.default_rng(derived_seed(self.seed, self.epoch, index, 2)))
+            return batch.pinned() if self.fabric.device.type == "cuda" else batch
 
-    def configure_optimizers(self) -> RowAdam:
-        """Lightning asks for it."""
-        return self.optimiser
+        return prefetched(epoch_batches(self.learner.lengths, self.settings.batch_size, self.seed, self.epoch), make)
 
-    def on_fit_start(self) -> None:
-        """Take the cores, or one of them if other processes share the work."""
-        several = self.trainer.world_size > 1
-        if several:
-            self._own_memory()
-        self._cores = self._resources.enter_context(torch_threads(1 if several else None))
-        if self.trainer.is_global_zero:
-            self._bar = Progress(self.run_name, (int(self.settings.epochs) - self.first_epoch) * self.steps_an_epoch)  # type: ignore[arg-type]
+    def backward(self, documents: Ints, batch: Batch, seed: int) -> Tensor:
+        """Add the gradients of a batch's loss to those of the weights; returns the loss, or this process's share of it.
 
-    def _own_memory(self) -> None:
-        """Copy everything that changes: spawned processes share what they were given."""
-        for weight in self.weights.values():
-            weight.data = weight.data.clone()
-            state = self.optimiser.state[weight]
-            state.update({key: value.clone() for key, value in state.items() if isinstance(value, Tensor)})
-        if self.average is not None:
-            self.average = WeightAverage(self.average.mean, self.average.count)
-        if self.best is not None:
-            self.best = {name: weight.clone() for name, weight in self.best.items()}
+        Processes and, on a CPU, threads have a part of the documents each; the loss is that of the whole batch.
+        """
+        count, device, rank = len(documents), self.fabric.device, self.fabric.global_rank
+        threads = min(self.cores.count, count, max(1, int(self.learner.lengths[documents].sum()) // SMALLEST_PART))
+        if threads > 1:
 
-    def on_fit_end(self) -> None:
-        """Lightning says that all is done."""
-        self.release()
+            def loss_of(part: slice, worker: Worker) -> Tensor:
+                with self.fabric.autocast():
+                    return self.learner.loss(batch.part(part), worker)
 
-    def release(self) -> None:
-        """Give back what `on_fit_start` took, also after an error."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
-        self._resources.close()
+            return self.cores.backward(loss_of, list(self.weights.values()), count, threads, seed)
+        worker, share = Worker(count, DropoutRng(seed)), 1.0
+        if self.group is not None and count >= self.group.size:
+            part = spans(count, self.group.size)[rank]
+            batch, worker = batch.part(part), Worker(count, DropoutRng(seed, part.start), rank, self.group)
+        elif self.group is not None:  # too few documents to share: each process computes all of them
+            share = 1 / self.group.size
+        if device.type != "cpu":
+            torch.manual_seed(derived_seed(seed, rank))
+        with self.fabric.autocast():
+            loss = self.learner.loss(batch.to(device), worker) * share
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
 
-    def on_train_epoch_start(self) -> None:
-        """Begin averaging at the start of its epoch."""
-        if self.average is None and self._epoch() == self.settings.swa_start_epoch:
-            self.average = WeightAverage(self.weights)
-
-    def _epoch(self) -> int:
-        return self.first_epoch + self.trainer.current_epoch
-
-    def training_step(self, batch: Ints, index: int) -> None:
-        """One batch: gradients from all cores (or processes), and every `gradient_accumulation` batches a step."""
-        together = self.settings.gradient_accumulation
-        first = index - index % together
-        last = min(first + together, self.steps_an_epoch) - 1
-        share = 1 / (last - first + 1)
-        seeds = [derived_seed(self.seed, self._epoch(), index, part) for part in range(max(2, self._cores.count))]
-        if self.trainer.world_size > 1:
-            rank = self.trainer.global_rank
-            part = batch[rank :: self.trainer.world_size]
-            if not len(part):  # fewer documents than processes; every process must take part in the exchange
-                part, share = batch[:1], 0.0
-            loss = self.learner.loss(part, dropout_rng(derived_seed(seeds[0], rank)))
-            # The exchange takes the mean over processes.
-            self.manual_backward(loss * (share * len(part) / len(batch) * self.trainer.world_size))
-            mean_loss = self.trainer.strategy.reduce(loss.detach(), reduce_op="mean").item()
-        else:
-            mean_loss = self._backward_in_threads(batch, seeds, share)
-        if not math.isfinite(mean_loss):
-            raise XmtcError(f"{self.run_name}: the loss became {mean_loss}; try a smaller training.learning_rate")
-        if index == last:
-            self._step(mean_loss)
-        if self._bar is not None:
-            self._bar.advance()
-
-    def _backward_in_threads(self, batch: Ints, seeds: Sequence[int], share: float) -> float:
-        """Gradients of a batch, each core doing a part of it; returns the loss."""
-        weights = list(self.weights.values())
-        count = min(self._cores.count, len(batch), max(1, int(self.learner.lengths[batch].sum()) // SMALLEST_PART))
-        parts = [batch[at::count] for at in range(count)]
-
-        def work(at: int) -> tuple[float, tuple[Tensor | None, ...]]:
-            loss = self.learner.loss(parts[at], dropout_rng(seeds[at]))
-            loss = loss * (len(parts[at]) / len(batch))
-            return loss.item(), torch.autograd.grad(loss * share, weights, allow_unused=True)
-
-        total = 0.0
-        for loss, gradients in self._cores.map(work, range(count)) if count > 1 else map(work, range(1)):
-            total += loss
-            for weight, gradient in zip(weights, gradients, strict=True):
-                if gradient is not None:  # a part of the network may have had nothing to do
-                    weight.grad = gradient if weight.grad is None else weight.grad + gradient
-        return total
-
-    def _step(self, loss: float) -> None:
-        for weight in self.weights.values():
-            if weight.grad is not None and weight.grad.is_sparse:
-                weight.grad = weight.grad.coalesce()
-        norm = self.clip([w.grad for w in self.weights.values() if w.grad is not None]) if self.clip else math.nan
-        share = (
-            self.settings.lr_multiplier(self.steps, self.all_steps) * (self.settings.lr_decay or 1.0) ** self.lr_decays
-        )
-        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = rate * share
-        optimiser = self.optimizers()
-        optimiser.step()  # type: ignore[union-attr]
-        optimiser.zero_grad(set_to_none=True)  # type: ignore[union-attr]
+    def step(self, batches: int) -> None:
+        """Move the weights against the mean of the gradients of some batches."""
+        weights, settings = list(self.weights.values()), self.settings
+        if self.group is not None:
+            self.group.add_up(self.fabric.global_rank, weights)
+        with torch.no_grad():
+            for weight in weights:
+                if weight.grad is not None and weight.grad.is_sparse:
+                    weight.grad = weight.grad.coalesce()
+                if weight.grad is not None and batches > 1:
+                    weight.grad /= batches
+        self.scaler.unscale_(self.optimiser)
+        self.clip([weight.grad for weight in weights if weight.grad is not None])
+        all_steps = self.epochs * -(-self.batch_count // settings.gradient_accumulation)
+        decay = (settings.lr_decay or 1.0) ** self.lr_decays
+        self.optimiser.scale_rates(settings.lr_multiplier(self.steps, all_steps) * decay)
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        self.optimiser.zero_grad(set_to_none=True)
         self.steps += 1
-        if self.steps % LOGGED_EVERY == 0:
-            self._write({"loss": loss, "gradient norm": norm})
-        if self.steps % self.settings.evaluate_every == 0:
-            self.evaluate()
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            self.trainer.should_stop = True
 
-    def _write(self, values: dict[str, float]) -> None:
-        # Lightning's own count of steps would begin anew when a run goes on.
-        if self.logger is not None and self.trainer.is_global_zero:
-            self.logger.log_metrics(values, step=self.steps)
+    def look_at_losses(self) -> None:
+        """Log the losses since the last look, and end the training if one is no number: they leave the device here."""
+        if not self.losses:
+            return
+        losses = self.fabric.all_reduce(torch.stack([loss for _, loss in self.losses]), reduce_op="sum")
+        values = as_array(losses).tolist()  # type: ignore[arg-type]
+        wrong = [step for (step, _), value in zip(self.losses, values, strict=True) if not math.isfinite(value)]
+        speed, loss = self.seen / max(1e-9, time.monotonic() - self.looked), float(np.mean(values))
+        self.losses, self.seen, self.looked = [], 0, time.monotonic()
+        if wrong:
+            self.end_after_bad_loss(wrong[0])
+            return
+        self.log({"loss": loss, "documents per second": speed})
+        found = f", nDCG@5 {100 * self.best_ndcg:.1f}" if self.best is not None else ""
+        self.bar.what = f"{self.name}, loss {loss:.3g}{found}, {speed:,.0f} documents/s"
+
+    def end_after_bad_loss(self, step: int) -> None:
+        """Keep the best weights so far; an error if there are none."""
+        problem = f"{self.name}: the loss was no finite number at step {step}"
+        remedy = "try a smaller training.learning_rate"
+        if self.best is None:
+            raise XmtcError(f"{problem}, and no weights had been evaluated before; {remedy}")
+        if self.fabric.is_global_zero:
+            result = f"training ends with the best weights, those of step {self.best_step}"
+            print(f"{problem}: {result}; {remedy}", file=sys.stderr)
+        self.stop, self.last_eval_step = True, self.steps
 
     def evaluate(self) -> None:
         """Evaluate the weights, averaged if that has begun, and keep them if they are the best so far."""
+        self.look_at_losses()
+        if self.stop and self.last_eval_step == self.steps:
+            return
         self.last_eval_step = self.steps
         if self.average is not None:
             self.average.add(self.weights)
         with self.average.in_place_of(self.weights) if self.average is not None else nullcontext():
-            found = self.learner.validation_ndcg(self._cores)
+            found = self.learner.validation_ndcg(self.cores) if self.fabric.is_global_zero else None
+            found = self.fabric.broadcast(found)
             if found is None:
                 return
-            self._write({"validation nDCG@5": found})
+            self.log({"validation nDCG@5": found})
             if found > self.best_ndcg:
                 self.best_ndcg, self.evals_without_improvement, self.best_step = found, 0, self.steps
-                self._keep()
-                if self._bar is not None:
-                    self._bar.what = f"{self.run_name}, nDCG@5 {100 * found:.1f}"
+                self.keep_best()
             else:
                 self.evals_without_improvement += 1
+        self.looked = time.monotonic()  # the speed is that of training alone
         if self.evals_without_improvement > self.settings.patience:
             if self.settings.lr_decay is None or self.lr_decays == self.settings.max_lr_decays:
-                self.trainer.should_stop = True
+                self.stop = True
             else:
-                self.evals_without_improvement = 0
-                self.lr_decays += 1
+                self.evals_without_improvement, self.lr_decays = 0, self.lr_decays + 1
 
-    def _keep(self) -> None:
-        """Copy the weights: on a CPU anything less would go on changing with the training.
-
-        The memory of the last copy is used again. New memory would be slow, and for a moment there would be both.
-        """
+    def keep_best(self) -> None:
+        """Copy the weights into the memory of the last copy: new memory would be slow, and there would be both."""
         if self.best is None:
             self.best = {name: weight.detach().clone() for name, weight in self.weights.items()}
         else:
             for name, weight in self.weights.items():
                 self.best[name].copy_(weight.detach())
 
-    def on_train_epoch_end(self) -> None:
-        """Keep everything that is needed to go on from here."""
-        done = self._epoch() + 1
-        stopped = self.trainer.should_stop or done == self.settings.epochs
-        if stopped and self.last_eval_step != self.steps:
-            self.evaluate()
-        if self.trainer.is_global_zero:
-            if stopped:
-                self.checkpoints.put(self.run_name, self.result())
-                self.checkpoints.drop(f"{self.run_name}-epoch")
-            else:
-                self.checkpoints.put(f"{self.run_name}-epoch", self.state(done))
+    def log(self, values: dict[str, float]) -> None:
+        """To TensorBoard, if there is a folder for it."""
+        if self.fabric.is_global_zero and self.checkpoints.log_folder is not None:
+            self.fabric.log_dict(values, step=self.steps)
+
+    def save(self, ended: bool) -> None:
+        """Keep the result, or what is needed to go on from here."""
+        if ended:
+            self.checkpoints.put(self.name, self.result())
+            self.checkpoints.drop(f"{self.name}-epoch")
+        else:
+            self.checkpoints.put(f"{self.name}-epoch", self.state())
 
     def result(self) -> Arrays:
         """The best weights and after how many steps; without validation documents the averaged or the last ones."""
         last = self.average.mean if self.average is not None else self.weights
-        chosen = self.best if self.best is not None else last
         steps = self.best_step if self.best is not None else self.steps
-        return {name: weight.detach().numpy() for name, weight in chosen.items()} | {STEPS: np.array([steps])}
+        chosen = self.best if self.best is not None else last
+        return {"steps": np.array([steps])} | {f"weight/{name}": as_array(weight) for name, weight in chosen.items()}
 
-    def state(self, epochs_done: int) -> Arrays:
+    def state(self) -> Arrays:
         """Everything that changes during training, as arrays."""
-        groups: dict[str, Mapping[str, Tensor]] = {"weight": self.weights}
+        groups: dict[str, dict[str, Tensor]] = {"weight": dict(self.weights)}
         if self.average is not None:
             groups["average"] = self.average.mean
         if self.best is not None:
             groups["best"] = self.best
-        moments = {name: self.optimiser.state[weight] for name, weight in self.weights.items()}
-        for part in ("mean", "square"):
-            groups[part] = {name: state[part] for name, state in moments.items() if state}
-        arrays = {f"{group}/{name}": t.detach().numpy() for group, each in groups.items() for name, t in each.items()}
+        for moment in MOMENTS:
+            states = {name: self.optimiser.state[weight] for name, weight in self.weights.items()}
+            groups[moment] = {name: state[moment] for name, state in states.items() if state}
+        arrays = {f"{group}/{name}": as_array(each) for group, some in groups.items() for name, each in some.items()}
+        arrays["counts"] = np.array([getattr(self, name) for name in COUNTS])
         averaged = self.average.count if self.average is not None else 0
-        numbers = [epochs_done, self.steps, self.evals_without_improvement, self.last_eval_step, averaged]
-        steps = [state.get("step", 0) for state in moments.values()]
-        arrays[STEPS], arrays[DECAYS] = np.array([self.best_step]), np.array([self.lr_decays])
-        arrays["numbers"], arrays["steps"] = np.array(numbers, np.int64), np.array(steps, np.int64)
-        arrays["quality"] = np.array([self.best_ndcg, *(self.clip.caps if self.clip else ())], np.float64)
+        arrays["numbers"] = np.array([self.best_ndcg, averaged, self.scaler.get_scale(), *map(float, self.clip.caps)])
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
         """The inverse of `state`."""
 
         def group(name: str) -> dict[str, Tensor]:
-            prefix = f"{name}/"
-            return {key[len(prefix) :]: torch.tensor(a) for key, a in arrays.items() if key.startswith(prefix)}
+            found = {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
+            return {key: torch.tensor(array).to(self.weights[key].device) for key, array in found.items()}
 
-        self.first_epoch, self.steps, self.evals_without_improvement, self.last_eval_step, count = map(
-            int, arrays["numbers"]
-        )
-        self.best_step = _steps_in(arrays)
-        self.lr_decays = int(arrays[DECAYS][0]) if DECAYS in arrays else 0
-        means, squares = group("mean"), group("square")
+        for name, count in zip(COUNTS, arrays["counts"].tolist(), strict=True):
+            setattr(self, name, count)
         with torch.no_grad():
-            for (name, weight), step in zip(self.weights.items(), arrays["steps"], strict=True):
-                weight.copy_(torch.from_numpy(arrays[f"weight/{name}"]))
-                if name in means:
-                    self.optimiser.state[weight].update(step=int(step), mean=means[name], square=squares[name])
-        if count:
-            self.average = WeightAverage(group("average"), count)
+            for name, values in group("weight").items():
+                self.weights[name].copy_(values)
+        for moment in MOMENTS:
+            for name, values in group(moment).items():
+                self.optimiser.state[self.weights[name]][moment] = values
+        self.best_ndcg, averaged, scale, *caps = arrays["numbers"].tolist()
+        if averaged:
+            self.average = WeightAverage(group("average"), int(averaged))
         self.best = group("best") or None
-        self.best_ndcg = float(arrays["quality"][0])
-        if isinstance(self.clip, MovingClip):
-            self.clip = MovingClip(self.clip.factor, arrays["quality"][1:].tolist())
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict({**self.scaler.state_dict(), "scale": scale})
+        self.clip.caps.clear()
+        self.clip.caps.extend(map(torch.tensor, caps))
 
 
 def train(learner: Learner[Any], settings: TrainingSettings, seed: int, checkpoints: Checkpoints, name: str) -> int:
@@ -329,56 +301,51 @@ def train(learner: Learner[Any], settings: TrainingSettings, seed: int, checkpoi
     done = checkpoints.get(name)
     if done is None:
         with ExitStack() as stack:
-            if settings.processes > 1 and checkpoints.folder is None:  # they hand over their result in a file
+            if settings.devices > 1 and checkpoints.folder is None:  # they hand over their result in a file
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "pieces"
                 checkpoints = Checkpoints(folder, {}, checkpoints.log_folder)
-            task = Trainer(learner, settings, seed, checkpoints, name)
-            kept = checkpoints.get(f"{name}-epoch")
-            if kept is not None:
-                task.restore(kept)
-            _fit(task)
-            done = checkpoints.get(name) or task.result()
+            fabric = make_fabric(learner, settings, checkpoints, name)
+            fit: Any = fabric.launch if settings.devices > 1 else lambda work, *run: work(fabric, *run)
+            done = fit(_fit, learner, settings, seed, checkpoints, name) or checkpoints.get(name)
+    assert done is not None
+    place(learner.network, device_called(settings.device), settings.offload_tables)
     with torch.no_grad():
         for key, weight in learner.network.named_parameters():
-            if key in done:
-                weight.copy_(torch.tensor(done[key]))
-    return _steps_in(done)
+            if weight.requires_grad:
+                weight.copy_(torch.tensor(done[f"weight/{key}"]))
+    return int(done["steps"][0])
 
 
-def _steps_in(piece: Mapping[str, NDArray[Any]]) -> int:
-    """0 for a piece from before steps were kept."""
-    return int(piece[STEPS][0]) if STEPS in piece else 0
+def _fit(fabric: Fabric, learner: Learner[Any], *run: Any) -> Arrays | None:
+    """One process's part of a training; the result, unless it is handed over in a file."""
+    if fabric.world_size > 1:  # processes share the memory of what they were given
+        learner.network._apply(torch.clone)
+    trainer = Trainer(fabric, learner, *run)
+    kept = trainer.checkpoints.get(f"{trainer.name}-epoch")
+    if kept is not None:
+        trainer.restore(kept)
+    try:
+        trainer.fit()
+    except torch.OutOfMemoryError as error:
+        raise XmtcError(
+            f"{trainer.name}: the memory of {fabric.device} is too small; take a smaller training.batch_size (with "
+            "training.gradient_accumulation) or training.offload_tables=true"
+        ) from error
+    if trainer.group is None:
+        return trainer.result()
+    trainer.group.close()
+    return None
 
 
-def _fit(task: Trainer) -> None:
-    settings = task.settings
-    several = settings.processes > 1
-    folder = task.checkpoints.log_folder
-    if folder is not None:
+def make_fabric(learner: Learner[Any], settings: TrainingSettings, checkpoints: Checkpoints, name: str) -> Fabric:
+    """Lightning's Fabric on the devices that the settings ask for; ConfigError if these cannot be had."""
+    device = check_devices(settings, len(learner.lengths))
+    options: dict[str, Any] = {"precision": settings.precision}
+    if checkpoints.log_folder is not None:
         require("a log of curves", "neural", "tensorboard")
-    # A process may have had no document that needs some part of the network.
-    exchange = DDPStrategy(process_group_backend="gloo", start_method="spawn", find_unused_parameters=True)
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)  # it would greet with the machine's hardware
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about workers and devices that we chose on purpose
-        trainer = LightningTrainer(
-            accelerator="cpu",
-            devices=settings.processes,
-            strategy=exchange if several else "auto",
-            max_epochs=int(settings.epochs) - task.first_epoch,  # type: ignore[arg-type]
-            logger=TensorBoardLogger(folder, name=task.run_name, version="") if folder is not None else False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-            num_sanity_val_steps=0,
-        )
-        batches = EpochBatches(task.learner.lengths, settings.batch_size, task.seed, task.first_epoch)
-        try:
-            trainer.fit(task, batches)
-        except SystemExit as end:  # what Lightning makes of ctrl-C
-            raise KeyboardInterrupt from end
-        finally:
-            task.release()
-    if trainer.interrupted:
-        raise KeyboardInterrupt
+        options["loggers"] = TensorBoardLogger(checkpoints.log_folder, name=name, version="")
+    if settings.devices == 1:
+        return Fabric(strategy=SingleDeviceStrategy(device), **options)
+    backend = "gloo" if device.type == "cpu" else "nccl"
+    exchange = DDPStrategy(process_group_backend=backend, start_method="spawn")
+    return Fabric(accelerator=device.type, strategy=exchange, devices=settings.devices, **options)

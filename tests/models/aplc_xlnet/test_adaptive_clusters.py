@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from xmtc.corpus.sparse import Csr
 from xmtc.errors import ConfigError
 from xmtc.models.aplc_xlnet import adaptive_clusters as module
-from xmtc.models.aplc_xlnet.adaptive_clusters import AdaptiveClusters, Tail, binary_loss, product_logit
+from xmtc.models.aplc_xlnet.adaptive_clusters import AdaptiveClusters, ClusterTargets, Tail, binary_loss, product_logit
 from xmtc.models.aplc_xlnet.costs import approximate_parameter_count, parameter_count, tail_widths
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
 from xmtc.nn.serialization import load_weights, weights_of
@@ -45,6 +46,11 @@ def targets(documents: list[list[int]], labels: int = LABELS) -> Csr:
         (np.ones(indptr[-1], np.float32), np.concatenate([*documents, []]).astype(int), indptr),
         shape=(len(documents), labels),
     )
+
+
+def losses(layer: AdaptiveClusters, hidden: Tensor, documents: list[list[int]]) -> Tensor:
+    found: Tensor = layer(hidden, ClusterTargets.of(targets(documents), layer.clusters))
+    return found
 
 
 def naive_own(layer: AdaptiveClusters, state: Tensor, label: int) -> Tensor:
@@ -91,14 +97,32 @@ def gradients(loss: Tensor, layer: AdaptiveClusters, hidden: Tensor) -> list[Ten
 )
 def test_loss_and_gradients_are_those_of_the_specification(cut_offs: list[int], documents: list[list[int]]) -> None:
     layer, hidden = some_layer(cut_offs), some_hidden(len(documents))
-    found, expected = layer(hidden, targets(documents)), naive_loss(layer, hidden, documents)
+    found, expected = losses(layer, hidden, documents).mean(), naive_loss(layer, hidden, documents)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(gradients(found, layer, hidden), gradients(expected, layer, hidden))
 
 
+@pytest.mark.parametrize("cut_offs", [CUT_OFFS, [1], [2, 5, 11]], ids=str)
+def test_targets_can_be_cut_anywhere(cut_offs: list[int]) -> None:
+    clusters = FrequencyClusters.by_cut_offs(COUNTS, cut_offs)
+    whole = ClusterTargets.of(targets(DOCUMENTS), clusters)
+    for start in range(len(DOCUMENTS)):
+        for end in range(start + 1, len(DOCUMENTS) + 1):
+            found, expected = whole.part(slice(start, end)), ClusterTargets.of(targets(DOCUMENTS[start:end]), clusters)
+            for field in fields(ClusterTargets):
+                one, other = getattr(found, field.name), getattr(expected, field.name)
+                assert torch.equal(one, other) if isinstance(one, Tensor) else one == other, field.name
+
+
+def test_without_tails_it_is_a_flat_layer() -> None:
+    layer = AdaptiveClusters(FrequencyClusters.head_only(COUNTS), WIDTH).double()
+    hidden = some_hidden()
+    torch.testing.assert_close(losses(layer, hidden, DOCUMENTS).mean(), naive_loss(layer, hidden, DOCUMENTS))
+
+
 def test_only_tails_with_a_right_label_are_touched() -> None:
     layer = some_layer()
-    layer(some_hidden(3), targets([[5], [], [3, 8]])).backward()
+    losses(layer, some_hidden(3), [[5], [], [3, 8]]).sum().backward()  # type: ignore[no-untyped-call]
     touched = {name for name, weight in layer.named_parameters() if weight.grad is not None}
     assert all(("tails.1" in name) != (name in touched) for name, _ in layer.named_parameters())
 
@@ -108,7 +132,7 @@ def test_a_tail_sees_only_the_documents_that_need_it() -> None:
     layer = some_layer()
     for tail in layer.tails:
         tail.register_forward_hook(lambda _tail, _given, logits: seen.append(tuple(logits.shape)))
-    layer(some_hidden(), targets(DOCUMENTS))
+    losses(layer, some_hidden(), DOCUMENTS)
     assert seen == [(3, 4), (4, 5)]
 
 
@@ -231,7 +255,7 @@ def test_a_layer_with_huge_weights_has_a_finite_loss() -> None:
     for weight in layer.parameters():
         weight.data *= 1e4
     hidden = some_hidden()
-    loss = layer(hidden.float(), targets(DOCUMENTS))
+    loss = losses(layer, hidden.float(), DOCUMENTS).mean()
     assert math.isfinite(loss.item())
     assert all(gradient.isfinite().all() for gradient in gradients(loss, layer, hidden))
 
@@ -261,7 +285,7 @@ def test_it_learns() -> None:
     optimiser = torch.optim.Adam(layer.parameters(), 0.05)
     for _ in range(60):
         optimiser.zero_grad()
-        layer(hidden, targets(DOCUMENTS)).backward()
+        losses(layer, hidden, DOCUMENTS).mean().backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     ids, scores = layer.top_k(hidden, LABELS)
     for relevant, found, probabilities in zip(DOCUMENTS, ids, scores, strict=True):
@@ -281,9 +305,9 @@ def test_weights_and_clusters_make_the_layer_again() -> None:
 
 
 def test_what_does_not_fit() -> None:
-    with pytest.raises(ValueError, match=r"targets of \(2, 12\) for 3 documents, 12 labels"):
-        some_layer()(some_hidden(3), targets([[1], [2]]))
-    with pytest.raises(ValueError, match=r"targets of \(2, 13\)"):
-        some_layer()(some_hidden(2), targets([[1], [2]], labels=13))
+    with pytest.raises(ValueError, match="targets of 2 documents for 3"):
+        losses(some_layer(), some_hidden(3), [[1], [2]])
+    with pytest.raises(ValueError, match=r"targets of \(2, 13\) for 12 labels"):
+        ClusterTargets.of(targets([[1], [2]], labels=13), some_layer().clusters)
     with pytest.raises(ConfigError, match="leaves none for tail 2"):
         AdaptiveClusters(some_layer().clusters, width=3)

@@ -324,17 +324,22 @@ def test_frozen_weights_stay_as_they_were(short: Callable[..., Settings]) -> Non
 
 def test_two_processes_learn_what_one_learns(fork_server: Callable[..., ForkServer], tmp_path: Path) -> None:
     words = list(TOPICS.values())
-    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "num_hidden_layers": 2}
+    dropout = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3, "num_hidden_layers": 2}
     settings = {
-        "encoder": {"name": str(tiny_bert(tmp_path / "bert", words, **still)), "max_tokens": 24, "frozen_layers": 1},
-        "dropout": 0.0,
+        "encoder": {
+            "name": str(tiny_bert(tmp_path / "bert", words, **dropout)),
+            "max_tokens": 24,
+            "frozen_layers": 1,
+            "precision": "single",  # bfloat16 rounds sums of other documents in other ways
+        },
+        "dropout": 0.3,
         "training": {"epochs": 1, "batch_size": 7, "learning_rate": 0.01, "encoder_learning_rate": 0.003},
         "partition": [1, 4],  # the last tail is needed by few documents
     }
-    run = fork_server("numba", "lightning.pytorch").run(CHILD, json.dumps(settings))
+    run = fork_server("numba", "lightning.fabric").run(CHILD, json.dumps(settings))
     assert run.returncode == 0, run.stderr[-3000:]
     for name, (apart, largest) in json.loads(run.stdout.splitlines()[-1]).items():
-        assert apart <= 1e-3 * max(1.0, largest), name
+        assert apart <= 1e-4 * max(1.0, largest), name
 
 
 def test_rates() -> None:

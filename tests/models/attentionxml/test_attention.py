@@ -94,7 +94,8 @@ def test_attention_word_by_word(
     attention, hidden = attention.float(), hidden.detach().float().tanh()  # as an LSTM's, between -1 and 1
     expected = naive(attention, hidden, candidates).detach()
     with torch.inference_mode():  # in bytes
-        torch.testing.assert_close(attention(hidden, LENGTHS, candidates), expected, atol=0.02, rtol=0)
+        found = attention(hidden, LENGTHS, candidates, quantized=True)
+        torch.testing.assert_close(found, expected, atol=0.02, rtol=0)
 
 
 def test_labels_come_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

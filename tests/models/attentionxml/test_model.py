@@ -114,10 +114,10 @@ def test_each_level_begins_with_the_one_above(logsumexp_score: bool, monkeypatch
 
 
 def test_each_level_has_its_rate_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xmtc.nn import trainer as task
+    from xmtc.nn.trainer import Trainer
 
     rates: list[list[float]] = []
-    monkeypatch.setattr(task, "_fit", lambda made: rates.append(sorted(made.rates)))
+    monkeypatch.setattr(Trainer, "fit", lambda trainer: rates.append(sorted(trainer.optimiser.rates)))
     settings = changed(training={"epochs": 1, "learning_rate": 0.1, "row_learning_rate": [0.3, 0.2]}, **DEEP)
     AttentionXml(**settings).fit(small_corpus())
     assert rates == [[0.1, 0.3], [0.1, 0.2], [0.1, 0.2]]
@@ -129,9 +129,9 @@ def test_pretraining_comes_before_the_first_level(monkeypatch: pytest.MonkeyPatc
     asked: list[tuple[int, int, int]] = []
     real = pretraining.pretrain_words
 
-    def spy(table: Any, train: Any, valid: Any, epochs: int, seed: int) -> Any:
+    def spy(table: Any, train: Any, valid: Any, epochs: int, *further: Any) -> Any:
         asked.append((train.targets.shape[1], len(valid.tokens), epochs))
-        return real(table, train, valid, epochs, seed)
+        return real(table, train, valid, epochs, *further)
 
     monkeypatch.setattr(pretraining, "pretrain_words", spy)
     models = [AttentionXml(**short(**TREE, trees=2, pretraining_epochs=n)).fit(small_corpus()) for n in (0, 3)]
@@ -260,7 +260,7 @@ def test_probabilities_are_products_down_the_path() -> None:
         below = [torch.arange(level.shape[1])[None] for level in member.tree.levels[1:]]
         with torch.inference_mode():  # as in prediction, which scores all nodes of the first level
             own = [
-                torch.sigmoid(network(ids, lengths, asked))[0].numpy()
+                torch.sigmoid(network(ids, lengths, asked, quantized=True))[0].numpy()
                 for network, asked in zip(member.networks, [None, *below], strict=True)
             ]
         expected = {}
@@ -283,7 +283,7 @@ def test_going_on_after_a_kill_gives_the_same_model(
     whole = AttentionXml(**chosen).fit(small_corpus())
     for moment in moments:  # 27 steps an epoch
         folder = tmp_path / str(moment)
-        run = fork_server("numba", "lightning.pytorch").run(CHILD, folder, json.dumps(chosen), str(moment))
+        run = fork_server("numba", "lightning.fabric").run(CHILD, folder, json.dumps(chosen), str(moment))
         assert run.returncode == -9, run.stderr
         resumed = AttentionXml(**chosen).fit(small_corpus(), checkpoints=folder)
         assert_same_weights(whole, resumed)

@@ -10,7 +10,7 @@ import torch
 
 from xmtc.models.attentionxml.model import AttentionXmlConfig
 from xmtc.models.attentionxml.network import AttentionXmlNetwork
-from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.dropout import DropoutRng
 from xmtc.nn.layers import seeded
 from xmtc.nn.serialization import load_weights, weights_of
 
@@ -46,8 +46,8 @@ def test_the_seed_makes_the_weights_and_leaves_torch_alone() -> None:
 def test_chance_comes_from_draws_alone() -> None:
     network = made()
     assert torch.equal(network(IDS, LENGTHS), network(IDS, LENGTHS))
-    assert torch.equal(network(IDS, LENGTHS, None, dropout_rng(0)), network(IDS, LENGTHS, None, dropout_rng(0)))
-    assert not torch.equal(network(IDS, LENGTHS, None, dropout_rng(0)), network(IDS, LENGTHS))
+    assert torch.equal(network(IDS, LENGTHS, None, DropoutRng(0)), network(IDS, LENGTHS, None, DropoutRng(0)))
+    assert not torch.equal(network(IDS, LENGTHS, None, DropoutRng(0)), network(IDS, LENGTHS))
 
 
 def test_a_level_begins_with_all_but_the_labels_of_the_one_above() -> None:
@@ -76,8 +76,8 @@ def test_a_word_skip_is_half_of_a_words_state() -> None:
     alone = torch.tanh(vectors @ network.word_skip.weight.T + network.word_skip.bias)
     torch.testing.assert_close(network.hidden(IDS, LENGTHS), (network.encoder(vectors, LENGTHS) + alone) / 2)
     with torch.inference_mode():
-        read, inside = network.hidden(IDS, LENGTHS), torch.arange(IDS.shape[1]) < LENGTHS[:, None]
-        torch.testing.assert_close(read[inside], network.hidden(IDS, LENGTHS)[inside])
+        read, inside = network.hidden(IDS, LENGTHS, quantized=True), torch.arange(IDS.shape[1]) < LENGTHS[:, None]
+        torch.testing.assert_close(read[inside], network.hidden(IDS, LENGTHS)[inside], atol=0.02, rtol=0)
         assert read.abs().max() <= 1
 
 
@@ -87,8 +87,10 @@ def test_prediction_multiplies_bytes_with_nearly_the_same_result(word_skip: bool
     lengths = torch.arange(20) % 6 + 1
     for candidates in (None, torch.randint(0, 5, (20, 3))):
         with torch.inference_mode():
-            found = network(ids, lengths, candidates)
+            found = network(ids, lengths, candidates, quantized=True)
+            plain = network(ids, lengths, candidates)
         expected = network(ids, lengths, candidates).detach()
+        torch.testing.assert_close(plain, expected)  # int8 comes from the argument alone
         torch.testing.assert_close(found, expected, atol=0.02, rtol=0)
         assert not torch.equal(found, expected)
 

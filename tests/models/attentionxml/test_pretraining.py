@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from split_batches import assert_same_in_threads
 
 from xmtc.corpus.sparse import make_csr
-from xmtc.models.attentionxml import pretraining
-from xmtc.models.attentionxml.pretraining import WordBag, pretrain_words
+from xmtc.models.attentionxml.pretraining import WordBag, WordBagLearner, pretrain_words
+from xmtc.nn import learner
 from xmtc.nn.datasets import Documents
 from xmtc.text.token_store import TokenStore
 
@@ -33,15 +34,23 @@ def some_table() -> NDArray[np.float32]:
 def test_the_bag_is_a_weighted_sum() -> None:
     rng = np.random.default_rng(1)
     rarity = rng.uniform(0.5, 2, WORDS).astype(np.float32)
-    bag = WordBag(some_table(), rarity, LABELS)
+    bag = WordBag(some_table(), LABELS)
     torch.nn.init.normal_(bag.output.weight)
     documents = [[4, 4, 9], [2], [7, 1, 3, 28]]
-    found = bag(TokenStore.of(documents)).detach().numpy()
+    nothing = some_documents(0, 0)
+    found = bag(WordBagLearner(bag, nothing, nothing, rarity).words(TokenStore.of(documents))).detach().numpy()
     for row, words in enumerate(documents):
         summed = sum(rarity[word] * some_table()[word] for word in words)
         summed = summed / np.sqrt(sum(rarity[word] ** 2 for word in words))
         expected = bag.output.weight.detach().numpy() @ summed + bag.output.bias.detach().numpy()
         np.testing.assert_allclose(found[row], expected, rtol=1e-5)
+
+
+def test_the_loss_does_not_depend_on_threads() -> None:
+    bag, documents = WordBag(some_table(), LABELS), some_documents(9, 0)
+    torch.nn.init.normal_(bag.output.weight)
+    learner = WordBagLearner(bag, documents, documents, np.linspace(0.5, 2, WORDS, dtype=np.float32))
+    assert_same_in_threads(learner, np.arange(9), tolerance=1e-5)
 
 
 def test_words_of_a_label_come_together() -> None:
@@ -66,7 +75,7 @@ def test_same_seed_same_vectors() -> None:
 @pytest.mark.parametrize("checked", [30, 0])
 def test_the_best_epoch_counts_where_it_can_be_told(monkeypatch: pytest.MonkeyPatch, checked: int) -> None:
     judged = iter([0.4, 0.9, 0.5])
-    monkeypatch.setattr(pretraining, "ndcg", lambda found, targets: next(judged))
+    monkeypatch.setattr(learner, "ndcg", lambda found, targets: next(judged))
     train, valid = some_documents(200, 0), some_documents(checked, 1)
     three = pretrain_words(some_table(), train, valid, epochs=3, seed=0)
     judged = iter([0.4, 0.9, 0.5])

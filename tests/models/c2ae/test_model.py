@@ -139,15 +139,15 @@ def test_validation_documents_with_labels_of_their_own() -> None:
 def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus, config = corpus_of(40), settings(dropout=0.3, training={"epochs": 3})
     whole = C2ae(**config).fit(corpus).predict(corpus, k=2)
-    step = Trainer._step
+    step = Trainer.step
 
-    def killed_in_the_third_epoch(task: Trainer, loss: float) -> None:
-        if task.steps == 9:
+    def killed_in_the_third_epoch(trainer: Trainer, batches: int) -> None:
+        if trainer.steps == 9:
             raise MemoryError
-        step(task, loss)
+        step(trainer, batches)
 
     with monkeypatch.context() as patch, pytest.raises(MemoryError):
-        patch.setattr(Trainer, "_step", killed_in_the_third_epoch)
+        patch.setattr(Trainer, "step", killed_in_the_third_epoch)
         C2ae(**config).fit(corpus, checkpoints=tmp_path / "kept")
     assert list((tmp_path / "kept").glob("*-epoch.safetensors"))
     again = C2ae(**config).fit(corpus, checkpoints=tmp_path / "kept").predict(corpus, k=2)

@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
+from meta_device import assert_stays_on_the_device
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from split_batches import assert_same_in_threads
 from torch.nn import functional
 
 from xmtc.checkpoints import Checkpoints
@@ -20,13 +23,16 @@ from xmtc.labelspace.tree import LabelTree
 from xmtc.models.lightxml import network as light_network
 from xmtc.models.lightxml.network import LightLearner, LightNetwork, best_labels, candidates_of
 from xmtc.nn.datasets import LabelledTexts
-from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.dropout import DropoutRng
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.encoders.pretrained import load_pretrained
+from xmtc.nn.encoders.settings import EncoderSettings, TransformerTraining
 from xmtc.nn.layers import seeded
-from xmtc.nn.parallel import torch_threads
-from xmtc.nn.settings import EncoderSettings, TransformerTraining
+from xmtc.nn.metrics import is_relevant
+from xmtc.nn.parallel import Worker, torch_threads
 from xmtc.nn.trainer import train
+from xmtc.search.beam import children_of
+from xmtc.text.token_store import TokenStore
 
 Maker = Callable[[str], Path]
 WORDS = ["ship", "bread", "cloud", "storm", "butter", "captain", "soup"]
@@ -44,6 +50,47 @@ def learner(folder: Path, tree: LabelTree, beam_width: int = 2, layers: int = 2)
     texts = EncoderTexts(loaded.tokenizer.encode(Strings.of(TEXTS), 32))
     documents = LabelledTexts(texts, csr_array(LABELS))
     return LightLearner(network, documents, documents, beam_width)
+
+
+def slow_candidates(
+    tree: LabelTree, logits: torch.Tensor, targets: Csr, beam_width: int
+) -> list[tuple[list[int], list[bool]]]:
+    """Of each document (labels, whether they are right), as it was done before there were GPUs."""
+    documents, beam_width = len(logits), min(beam_width, logits.shape[1])
+    raised = torch.sigmoid(logits) + torch.from_numpy(tree.targets(targets)[0].toarray())
+    nodes = raised.topk(beam_width, dim=1).indices.numpy()
+    sizes, children = children_of(tree.levels[1], nodes.ravel())
+    each = sizes.reshape(documents, beam_width).sum(1)
+    present = np.arange(each.max(initial=1)) < each[:, None]
+    chosen = np.zeros(present.shape, np.int64)
+    chosen[present] = children
+    relevant = is_relevant(targets, chosen) & present
+    counts = np.diff(targets.indptr)
+    for row in np.flatnonzero(relevant.sum(1) < counts).tolist():
+        own = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
+        missed = np.setdiff1d(own, chosen[row, relevant[row]], assume_unique=True)
+        places = np.flatnonzero(present[row] & ~relevant[row])[::-1][: len(missed)]
+        chosen[row, places] = missed[: len(places)]
+        relevant[row, places] = True
+    return [(chosen[row][inside].tolist(), relevant[row][inside].tolist()) for row, inside in enumerate(present)]
+
+
+def fast_candidates(
+    made: LightLearner, logits: torch.Tensor, documents: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Labels, whether they are right, whether they are any; each (documents, candidates)."""
+    batch, clusters = made.batch(documents, np.random.default_rng(0)), made.network.tree.levels[0].shape[1]
+    assert batch.slots is not None
+    above = torch.zeros(len(documents), clusters)
+    above[batch.above.rows, batch.above.columns] = 1
+    labels, sizes = made.network.cluster_labels, made.network.cluster_sizes
+    found = candidates_of(labels, sizes, logits, above, batch.slots, made.beam_width)
+    return found[0].numpy(), found[1].numpy(), found[2].numpy()
+
+
+@pytest.fixture(scope="module")
+def small_encoder(tiny_encoder: Maker) -> Encoder:
+    return learner(tiny_encoder("bert"), FLAT).network.encoder
 
 
 @pytest.fixture
@@ -66,11 +113,18 @@ def cases(draw: some.DrawFn) -> tuple[LabelTree, torch.Tensor, Csr, int]:
     return tree, logits, csr_array(relevant.astype(np.float32)), draw(some.integers(1, 6))
 
 
-@given(cases())
-def test_candidates(case: tuple[LabelTree, torch.Tensor, Csr, int]) -> None:
+@given(case=cases())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_candidates(small_encoder: Encoder, case: tuple[LabelTree, torch.Tensor, Csr, int]) -> None:
     tree, logits, targets, beam_width = case
-    above = tree.targets(targets)[0]
-    chosen, relevant, present = candidates_of(tree, logits, targets, above, beam_width)
+    above, documents = tree.targets(targets)[0], np.arange(len(logits))
+    texts = EncoderTexts(TokenStore.of([[1]] * len(logits)))
+    known = LabelledTexts(texts, targets)
+    made = LightLearner(LightNetwork(small_encoder, tree, 3, 0.0), known, known, beam_width)
+    chosen, relevant, present = fast_candidates(made, logits, documents)
+    found_before = slow_candidates(tree, logits, targets, beam_width)
+    inside = zip(chosen, relevant, present, strict=True)
+    assert [(labels[here].tolist(), right[here].tolist()) for labels, right, here in inside] == found_before
     for row in range(len(logits)):
         own = set(targets.indices[targets.indptr[row] : targets.indptr[row + 1]].tolist())
         chance_of = torch.sigmoid(logits[row]).numpy() + above.toarray()[row]
@@ -107,20 +161,21 @@ def test_vectors_are_of_the_highest_layers(folder: Path) -> None:
     with torch.no_grad():
         states = model(input_ids=ids, output_hidden_states=True).hidden_states
         expected = torch.cat([states[-2][0, 0], states[-1][0, 0]])
-        torch.testing.assert_close(made.network(made.train.texts, np.array([3]))[0], expected, rtol=1e-4, atol=1e-5)
+        found = made.network(made.network.encoder.batch(made.train.texts, np.array([3])))[0]
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("tree", [FLAT, CLUSTERS], ids=["flat", "clusters"])
 def test_loss(folder: Path, tree: LabelTree) -> None:
     made, documents = learner(folder, tree), np.array([5, 9, 44])
     network, entropy = made.network, functional.binary_cross_entropy_with_logits
-    vectors = network(made.train.texts, documents, dropout_rng(2))
+    batch = made.batch(documents, np.random.default_rng(0))
+    vectors = network(batch.texts, DropoutRng(2))
     logits = network.generator(vectors)
     above = torch.from_numpy(tree.targets(csr_array(LABELS[documents]))[0].toarray())
     expected = entropy(logits, above)
     if tree.depth == 2:
-        targets = csr_array(LABELS[documents])
-        chosen, relevant, present = candidates_of(tree, logits, targets, csr_array(above.numpy()), 2)
+        chosen, relevant, present = fast_candidates(made, logits, documents)
         terms = [
             entropy(
                 network.labels.weight[chosen[row, at]] @ network.bottleneck(vectors[row]),
@@ -130,7 +185,7 @@ def test_loss(folder: Path, tree: LabelTree) -> None:
             for at in np.flatnonzero(present[row])
         ]
         expected = expected + torch.stack(terms).mean()
-    loss = made.loss(documents, dropout_rng(2))
+    loss = made.loss(batch, Worker(3, DropoutRng(2)))
     torch.testing.assert_close(loss, expected)
     loss.backward()  # type: ignore[no-untyped-call]
     if tree.depth == 2:
@@ -138,6 +193,28 @@ def test_loss(folder: Path, tree: LabelTree) -> None:
         assert network.labels.weight.grad.is_sparse
         assert network.bottleneck.weight.grad is not None
     assert network.generator.weight.grad is not None
+
+
+@pytest.mark.parametrize("tree", [FLAT, CLUSTERS], ids=["flat", "clusters"])
+def test_threads_change_neither_loss_nor_gradients(folder: Path, tree: LabelTree) -> None:
+    for beam_width in (1, 2):  # with one, right labels have no room
+        assert_same_in_threads(learner(folder, tree, beam_width), [5, 9, 44, 8, 17, 30, 1])
+
+
+@pytest.mark.parametrize("tree", [FLAT, CLUSTERS], ids=["flat", "clusters"])
+def test_nothing_leaves_the_device_in_training(folder: Path, tree: LabelTree) -> None:
+    assert_stays_on_the_device(learner(folder, tree), [5, 9, 44])
+
+
+@pytest.mark.parametrize("tree", [FLAT, CLUSTERS], ids=["flat", "clusters"])
+def test_a_training_with_two_bytes_a_number_is_near(folder: Path, tree: LabelTree) -> None:
+    made = learner(folder, tree)
+    batch = made.batch(np.array([5, 9, 44]), np.random.default_rng(0))
+    expected = made.loss(batch, Worker(3, DropoutRng(2)))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = made.loss(batch, Worker(3, DropoutRng(2)))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0)
 
 
 @pytest.mark.parametrize("together", [1, 10**9])
@@ -150,7 +227,7 @@ def test_best_labels_are_those_of_scoring_all(
     with torch.no_grad():
         if tree.depth == 2:
             made.network.labels.weight *= 20  # lest all labels look alike
-        vectors = made.network(made.train.texts, np.arange(len(TEXTS)))
+        vectors = made.network(made.network.encoder.batch(made.train.texts, np.arange(len(TEXTS))))
         probabilities = torch.sigmoid(made.network.generator(vectors)).numpy()  # (documents, clusters or labels)
         if tree.depth == 2:
             cluster_of = tree.levels[1].toarray().argmax(0)
@@ -169,7 +246,8 @@ def test_a_narrow_beam_looks_into_the_best_clusters_alone(folder: Path) -> None:
     with torch_threads() as cores:
         ids, _ = best_labels(made.network, made.train.texts, 1, 7, cores)
     with torch.no_grad():
-        best = made.network.generator(made.network(made.train.texts, np.arange(len(TEXTS)))).argmax(1).tolist()
+        batch = made.network.encoder.batch(made.train.texts, np.arange(len(TEXTS)))
+        best = made.network.generator(made.network(batch)).argmax(1).tolist()
     for row, cluster in enumerate(best):
         assert {label for label in ids[row].tolist() if label >= 0} == set(CLUSTERS.children(1, cluster).tolist())
 

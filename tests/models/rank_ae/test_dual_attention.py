@@ -12,8 +12,7 @@ from scipy.sparse import csr_array, random_array
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import unit_rows
 from xmtc.models.rank_ae import dual_attention
-from xmtc.models.rank_ae.dual_attention import Bags, DualAttention
-from xmtc.nn.dropout import dropout_rng
+from xmtc.models.rank_ae.dual_attention import Bags, DualAttention, Noise
 
 
 def matrix(documents: int, seed: int = 0, density: float = 0.4) -> Csr:
@@ -51,7 +50,7 @@ def test_a_document_does_not_depend_on_its_batch(rows: list[int]) -> None:
 
 def test_no_padding() -> None:
     bags = Bags.of(matrix(50), slice(None))
-    assert len(bags.features) == len(bags.values) == len(bags.rows) == matrix(50).nnz == int(bags.lengths.sum())
+    assert len(bags.columns) == len(bags.values) == len(bags.rows) == matrix(50).nnz == int(bags.lengths.sum())
 
 
 @pytest.mark.parametrize("scale", [0.01, 100.0])
@@ -71,7 +70,7 @@ def test_without_channel_attention_it_is_the_product_of_vectors_of_length_1() ->
 
 def test_channels_are_the_attention_that_is_used() -> None:
     bags, layer = Bags.of(matrix(1, density=0.2), slice(None)), network()
-    weighed = layer.features(bags.features) * bags.values[:, None]
+    weighed = layer.features(bags.columns) * bags.values[:, None]
     expected = (weighed * layer.channels(bags)).sum(0) / len(weighed) ** 0.5
     torch.testing.assert_close(layer(bags)[0], expected)
 
@@ -89,23 +88,32 @@ def test_values_of_zero_and_documents_without_features() -> None:
     assert not network()(Bags.of(features, slice(None))).any()
 
 
+def test_a_part_of_the_documents_has_its_features_and_its_noise() -> None:
+    features, layer = matrix(7, seed=3), network()
+    bags, noise = Bags.of(features), Noise.sampled(7, 6, 0.5, np.random.default_rng(0))
+    some = slice(2, 5)
+    torch.testing.assert_close(layer(bags.part(some)), layer(bags)[some])
+    torch.testing.assert_close(layer.noise(noise.part(some)), layer.noise(noise)[some])
+
+
 def test_some_features_are_left_out() -> None:
     bags = Bags.of(csr_array(np.ones((50, 40), np.float32)), slice(None))
-    some = bags.some(0.25, dropout_rng(0)).values
+    some = bags.some(0.25, np.random.default_rng(0)).values
     assert {round(value, 4) for value in some.tolist()} == {0.0, 1.3333}
     assert (some == 0).float().mean().item() == pytest.approx(0.25, abs=0.03)
-    assert torch.equal(bags.some(0.0, dropout_rng(0)).values, bags.values)
+    assert torch.equal(bags.some(0.0, np.random.default_rng(0)).values, bags.values)
 
 
 @pytest.mark.parametrize("noisy", [6, 3])
 def test_noise_is_that_of_noisy_features(noisy: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its covariance is that of independent noise on each feature, also where only some features are drawn."""
     monkeypatch.setattr(dual_attention, "NOISY_FEATURES", noisy)
-    layer, rng = network(), dropout_rng(0)
-    drawn = torch.cat([layer.noise(50, 0.5, rng) for _ in range(400)]).detach()
+    layer, rng = network(), np.random.default_rng(0)
+    sampled = [Noise.sampled(50, 6, 0.5, rng) for _ in range(400)]
+    drawn = torch.cat([layer.noise(each) for each in sampled]).detach()
     table = layer.attended(layer.features.weight).detach()
     expected = 0.25 * table.T @ table
     assert torch.allclose(drawn.T @ drawn / len(drawn), expected, atol=0.08 * expected.abs().max().item())
-    layer.noise(2, 0.5, rng).sum().backward()  # type: ignore[no-untyped-call]
+    layer.noise(sampled[0]).sum().backward()  # type: ignore[no-untyped-call]
     assert layer.features.weight.grad is not None
     assert len(layer.features.weight.grad.coalesce().indices()[0]) == noisy

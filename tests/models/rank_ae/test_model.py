@@ -297,16 +297,16 @@ def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, k
 
     corpus, config = weather(100), settings(dropout=0.3, denoise=0.3, training={"epochs": 4, "evaluate_every": 5})
     whole = RankAe(**config).fit(corpus).predict(corpus, k=2)
-    step, taken = Trainer._step, []
+    step, taken = Trainer.step, []
 
-    def killed(task: Trainer, loss: float) -> None:
+    def killed(trainer: Trainer, batches: int) -> None:
         taken.append(1)
         if len(taken) == killed_at:
             raise MemoryError
-        step(task, loss)
+        step(trainer, batches)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_step", killed)
+        patch.setattr(Trainer, "step", killed)
         with pytest.raises(MemoryError):
             RankAe(**config).fit(corpus, checkpoints=tmp_path / "pieces")
     resumed = RankAe(**config).fit(corpus, checkpoints=tmp_path / "pieces").predict(corpus, k=2)

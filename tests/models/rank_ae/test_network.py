@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from split_batches import assert_same_in_threads
+from torch import Tensor
 from torch.nn import functional
 
 from xmtc.corpus.corpus import label_matrix, take_rows
@@ -17,9 +20,9 @@ from xmtc.models.rank_ae.loss import ranking_loss
 from xmtc.models.rank_ae.model import RankAeConfig
 from xmtc.models.rank_ae.network import AutoEncoder, AutoEncoderLearner, best_labels, standardised
 from xmtc.nn.datasets import Examples
-from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.dropout import DropoutRng
 from xmtc.nn.layers import seeded
-from xmtc.nn.parallel import Cores
+from xmtc.nn.parallel import Cores, Worker
 
 PLAIN: dict[str, Any] = {
     **{"latent": 3, "hidden": 6, "ratio": 2, "x_loss": "ranking", "normalise": False, "balance": 0.5, "x_decode": 0.0},
@@ -41,10 +44,15 @@ def learner(sparse: bool = False, **changes: Any) -> AutoEncoderLearner:
     return AutoEncoderLearner(network, rows, rows, config)
 
 
-def parts(made: AutoEncoderLearner) -> tuple[torch.Tensor, torch.Tensor]:
+def loss_of(made: AutoEncoderLearner, documents: NDArray[np.int64] = DOCUMENTS, seed: int = 0) -> Tensor:
+    batch = made.batch(documents, np.random.default_rng(seed))
+    return made.loss(batch, Worker(len(documents), DropoutRng(seed)))
+
+
+def parts(made: AutoEncoderLearner) -> tuple[Tensor, Tensor]:
     """F(x) and E(y), the latter from the dense label matrix."""
     network = made.network
-    points = network.place(Bags.of(made.train.features, slice(None)))
+    points = network.place(Bags.of(made.train.features))
     return points, network.encoded(torch.relu(RIGHT @ network.encoder.weight + network.encoder_bias))
 
 
@@ -58,7 +66,7 @@ def test_the_loss_is_the_sum_of_its_terms(output: str, normalise: bool) -> None:
         scores = made.network.decode(latent)
         shown = scores.sigmoid() if output == "sigmoid" else scores
         expected = expected + weight * ranking_loss(shown, *PLACES, 1.0, normalise).mean()
-    torch.testing.assert_close(made.loss(DOCUMENTS, dropout_rng(0)), expected)
+    torch.testing.assert_close(loss_of(made), expected)
 
 
 @pytest.mark.parametrize("normalise", [False, True])
@@ -71,12 +79,12 @@ def test_cross_entropy_instead_of_ranking(normalise: bool) -> None:
         scores = made.network.decode(latent)[:2]
         total = functional.binary_cross_entropy_with_logits(scores, RIGHT[:2], reduction="sum")
         expected = expected + weight * total / (RIGHT.sum() if normalise else len(DOCUMENTS))
-    torch.testing.assert_close(made.loss(DOCUMENTS, dropout_rng(0)), expected)
+    torch.testing.assert_close(loss_of(made), expected)
 
 
 def test_each_path_has_its_own_loss() -> None:
     losses = {
-        made.loss(DOCUMENTS, dropout_rng(0)).item()
+        loss_of(made).item()
         for made in (learner(loss=a, x_loss=b, x_decode=1.0) for a in ("ranking", "bce") for b in ("ranking", "bce"))
     }
     assert len(losses) == 4
@@ -85,11 +93,11 @@ def test_each_path_has_its_own_loss() -> None:
 def test_standardised_codes() -> None:
     made = learner(standardise=True)
     points, codes = parts(made)
-    codes = standardised(codes)
+    codes = standardised(codes, codes)
     torch.testing.assert_close(codes.mean(0), torch.zeros(3))
     scores = made.network.decode(codes)
     expected = functional.mse_loss(points, codes) + 0.5 * ranking_loss(scores, *PLACES, 1.0).mean()
-    torch.testing.assert_close(made.loss(DOCUMENTS, dropout_rng(0)), expected)
+    torch.testing.assert_close(loss_of(made), expected)
 
 
 def test_standardised_codes_cannot_collapse() -> None:
@@ -101,7 +109,7 @@ def test_standardised_codes_cannot_collapse() -> None:
             for layer in (made.network.encoded, made.network.to_latent):
                 layer.weight.mul_(shrunk)
                 layer.bias.mul_(shrunk)
-        return made.loss(DOCUMENTS, dropout_rng(0)).item()
+        return loss_of(made).item()
 
     assert distance(0.1, standardise=False) < 0.02 * distance(1.0, standardise=False)
     assert distance(0.1, standardise=True) > 0.5
@@ -109,7 +117,7 @@ def test_standardised_codes_cannot_collapse() -> None:
 
 def test_one_document_is_a_batch() -> None:
     made = learner(standardise=True)
-    loss = made.loss(np.array([0]), dropout_rng(0))
+    loss = loss_of(made, np.array([0]))
     gradients = torch.autograd.grad(loss, list(made.network.parameters()))
     assert all(torch.isfinite(gradient.to_dense()).all() for gradient in gradients)
 
@@ -119,27 +127,73 @@ def test_one_document_is_a_batch() -> None:
 )
 def test_chance_has_a_part_only_where_it_is_asked_for(changes: dict[str, Any], same: bool) -> None:
     made = learner(**changes)
-    losses = {made.loss(DOCUMENTS, dropout_rng(seed)).item() for seed in range(5)}
+    losses = {loss_of(made, seed=seed).item() for seed in range(5)}
     assert (len(losses) == 1) is same
+
+
+#: Everything that is left to chance.
+NOISY: dict[str, Any] = {"standardise": True, "denoise": 0.3, "feature_noise": 0.2, "dropout": 0.3, "x_decode": 2.0}
+
+
+def many(sparse: bool = False, **changes: Any) -> AutoEncoderLearner:
+    """A learner with more documents, two of which have no label or all of them."""
+    rng = np.random.default_rng(0)
+    features = csr_array((rng.random((13, 9)) * (rng.random((13, 9)) < 0.5)).astype(np.float32))
+    relevant = rng.random((13, 40)) < 0.1
+    relevant[4], relevant[7] = False, True
+    config, rows = (
+        RankAeConfig(**{**PLAIN, **NOISY, **changes}),
+        Examples(features, csr_array(relevant.astype(np.float32))),
+    )
+    with seeded(0):
+        network = AutoEncoder(torch.randn(9, 4), 40, config, sparse)
+    return AutoEncoderLearner(network, rows, rows, config)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"normalise": True},
+        {"loss": "bce", "x_loss": "bce"},
+        {"loss": "bce", "x_loss": "bce", "normalise": True},
+        {"output": "sigmoid", "standardise": False},
+        {"feature_dropout": 0.4, "attention": False},
+        {"sparse": True, "negative_samples": 5, "normalise": True},
+        {"sparse": True, "negative_samples": 5, "loss": "bce", "x_loss": "bce"},
+    ],
+    ids=str,
+)
+def test_loss_and_gradients_do_not_depend_on_how_a_batch_is_split(changes: dict[str, Any]) -> None:
+    assert_same_in_threads(many(**changes), np.random.default_rng(1).permutation(13))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", ["ranking", "bce"])
+def test_all_is_computed_where_the_network_is(loss: str, sparse: bool) -> None:
+    """The meta device computes shapes; it refuses tensors of the CPU, and gives nothing back."""
+    made = many(sparse, loss=loss, x_loss=loss, normalise=True, negative_samples=5)
+    batch, meta = made.batch(np.arange(13), np.random.default_rng(0)), torch.device("meta")
+    made.network.to(meta)
+    made.loss(batch.to(meta), Worker(13, DropoutRng(0))).backward()  # type: ignore[no-untyped-call]
+    assert all(weight.grad is not None for weight in made.network.parameters())
 
 
 def test_denoising_hides_labels_from_the_encoder_only() -> None:
     made = learner(denoise=0.999999)  # all are hidden
-    points = made.network.place(Bags.of(made.train.features, slice(None)))
+    points = made.network.place(Bags.of(made.train.features))
     codes = made.network.encoded(torch.relu(made.network.encoder_bias)).expand(4, -1)
     expected = ranking_loss(made.network.decode(codes), *PLACES, 1.0).mean()
-    torch.testing.assert_close(
-        made.loss(DOCUMENTS, dropout_rng(0)), functional.mse_loss(points, codes) + 0.5 * expected
-    )
+    torch.testing.assert_close(loss_of(made), functional.mse_loss(points, codes) + 0.5 * expected)
 
 
 def test_candidates_that_are_all_labels_give_the_same_loss_and_gradients() -> None:
     dense, sparse = learner(), learner(sparse=True, negative_samples=200)
-    chosen, columns = sparse.candidates(sparse.train.targets, dropout_rng(0))
+    chosen, columns = sparse.candidates(sparse.train.targets, np.random.default_rng(0))
     assert chosen is not None
     assert chosen.tolist() == [0, 1, 2, 3, 4]
     assert columns.tolist() == sparse.train.targets.indices.tolist()
-    losses = [each.loss(DOCUMENTS, dropout_rng(0)) for each in (dense, sparse)]
+    losses = [loss_of(each) for each in (dense, sparse)]
     torch.testing.assert_close(*losses)
     both = [
         torch.autograd.grad(loss, list(each.network.parameters()))
@@ -153,7 +207,7 @@ def test_candidates_hold_the_right_labels_of_the_batch() -> None:
     made = learner(sparse=True, negative_samples=1)
     relevant = take_rows(made.train.targets, np.array([0, 1]))
     for seed in range(9):
-        chosen, columns = made.candidates(relevant, dropout_rng(seed))
+        chosen, columns = made.candidates(relevant, np.random.default_rng(seed))
         assert chosen is not None
         assert 3 <= len(chosen) <= 4
         assert chosen[columns].tolist() == [0, 2, 1]
@@ -175,7 +229,7 @@ def test_scores_begin_with_how_frequent_labels_are() -> None:
         made.network.scores.weight.zero_()
     shares = np.array([0.1, 0.2, 0.5, 0.9, 0.01])
     made.network.init_output_bias(shares)
-    scores = made.network(Bags.of(made.train.features, slice(None)))
+    scores = made.network(Bags.of(made.train.features))
     np.testing.assert_allclose(scores.sigmoid().detach().numpy(), np.tile(shares, (4, 1)), rtol=1e-5)
 
 

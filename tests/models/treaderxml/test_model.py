@@ -21,7 +21,7 @@ from xmtc.models import base
 from xmtc.models.registry import load
 from xmtc.models.treaderxml.model import TReaderXml
 from xmtc.nn.encoders.embeddings import EncoderVectors
-from xmtc.nn.settings import EncoderSettings
+from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.search.neighbours import DocumentSearch, Neighbours
 
 SMALL: dict[str, Any] = QUICK["treaderxml"]

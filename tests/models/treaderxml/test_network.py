@@ -20,7 +20,7 @@ from xmtc.models.treaderxml.network import (
     TReaderNetwork,
     behind,
 )
-from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.dropout import DropoutRng
 from xmtc.nn.layers import seeded
 
 WORDS, DIMENSIONS, LABELS = 30, 6, 5
@@ -106,7 +106,7 @@ def test_behind() -> None:
     lengths = torch.tensor([2, 1, 5])
     both, ends = behind(first, lengths, second, LENGTHS)
     assert ends.tolist() == [6, 2, 12]
-    assert both.shape[1] == 12
+    assert both.shape[1] == 14, "as wide as both: how long the longest is need not be known"
     for row in range(3):
         expected = torch.cat([first[row, : lengths[row]], second[row, : LENGTHS[row]]])
         torch.testing.assert_close(both[row, : ends[row]], expected)
@@ -276,7 +276,7 @@ def test_rows_of_some_labels_have_sparse_gradients() -> None:
 
 def test_dropout_comes_from_the_draws() -> None:
     network = some_network(words={"dropout": 0.3}, dropout=0.5)
-    one, same, other = (network(IDS, LENGTHS, LESSON, rng=dropout_rng(seed)) for seed in (1, 1, 2))
+    one, same, other = (network(IDS, LENGTHS, LESSON, rng=DropoutRng(seed)) for seed in (1, 1, 2))
     torch.testing.assert_close(one, same)
     assert not torch.allclose(one, other)
 

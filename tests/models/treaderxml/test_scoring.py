@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
+from split_batches import assert_same_in_threads
+from torch import Tensor
 from torch.nn import functional
 
 from xmtc.corpus.corpus import label_matrix
@@ -20,10 +22,10 @@ from xmtc.models.treaderxml.knowledge import TReaderInputs
 from xmtc.models.treaderxml.model import TReaderXmlConfig
 from xmtc.models.treaderxml.network import TReaderNetwork
 from xmtc.models.treaderxml.scoring import Candidates, TReaderLearner, TReaderScorer, dense_part
-from xmtc.nn.batching import padded
-from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.batching import Entries, Ints, padded
+from xmtc.nn.dropout import DropoutRng
 from xmtc.nn.layers import seeded
-from xmtc.nn.parallel import Cores
+from xmtc.nn.parallel import Cores, Worker
 from xmtc.text.embedding_table import WordSettings
 from xmtc.text.token_store import TokenStore
 
@@ -69,6 +71,11 @@ def some_inputs() -> TReaderInputs:
     return TReaderInputs(tokens, matrix([{0, 7}, {1}, set(), {2, 5}, {4}, {3}], 8), matrix(VOTED, LABELS, 0.5))
 
 
+def loss_of(learner: TReaderLearner, documents: Ints) -> Tensor:
+    batch = learner.batch(documents, np.random.default_rng(0))
+    return learner.loss(batch, Worker(len(documents), DropoutRng(0)))
+
+
 def options(kind: str, beam_width: int = 1) -> Candidates:
     return Candidates(kind in ("neighbours", "both"), CLUSTERS if kind in ("tree", "both") else None, beam_width, USUAL)
 
@@ -98,7 +105,7 @@ def test_some_knowledge_is_forgotten_in_training_only() -> None:
     inputs = TReaderInputs(TokenStore.of([[2]] * 200), matrix([set(range(8))] * 200, 8))
     everyone = np.arange(200)
     whole = scorer.teacher_batch(inputs, everyone, None, 0.5)
-    some = scorer.teacher_batch(inputs, everyone, dropout_rng(1), 0.25)
+    some = scorer.teacher_batch(inputs, everyone, np.random.default_rng(1), 0.25)
     assert whole is not None
     assert some is not None
     assert (whole.weights > 0).all()
@@ -106,16 +113,11 @@ def test_some_knowledge_is_forgotten_in_training_only() -> None:
     torch.testing.assert_close(some.weights[some.weights > 0], whole.weights[some.weights > 0])
 
 
-@pytest.mark.parametrize("kind", ["neighbours", "tree", "both"])
-@pytest.mark.parametrize("training", [False, True])
-def test_candidates(kind: str, training: bool) -> None:
-    scorer, inputs = some_scorer(options(kind)), some_inputs()
-    documents = np.array([3, 2, 0, 4])
-    hidden = scorer.hidden(inputs, documents)
-    relevant = matrix([SETS[at] for at in documents], LABELS) if training else None
-    labels, own, scores = scorer.chosen(inputs, documents, hidden, relevant)
-    best = None if scores is None else scores.argmax(1).tolist()
+def candidates_of(kind: str, documents: Ints, of_clusters: Tensor | None, training: bool) -> list[set[int]]:
+    """The candidates of each document, with a beam of one cluster."""
+    best = None if of_clusters is None else of_clusters.argmax(1).tolist()
     members = [set(CLUSTERS.indices[slice(*CLUSTERS.indptr[at : at + 2])].tolist()) for at in range(3)]
+    found = []
     for row, document in enumerate(documents.tolist()):
         expected: set[int] = set()
         if kind != "tree":
@@ -126,8 +128,35 @@ def test_candidates(kind: str, training: bool) -> None:
             expected |= SETS[document]
             if kind != "neighbours":
                 expected |= {at for each in members if each & SETS[document] for at in each}
-        assert set(labels[own[row]].tolist()) == (expected or set(USUAL.tolist()))
-    assert set(labels.tolist()) == {at for row in own for at in labels[row].tolist()}
+        found.append(expected or set(USUAL.tolist()))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["neighbours", "tree", "both"])
+def test_candidates(kind: str) -> None:
+    scorer, inputs = some_scorer(options(kind)), some_inputs()
+    documents = np.array([3, 2, 0, 4])
+    hidden = scorer.hidden(scorer.batch(inputs, documents))
+    labels, own = scorer.chosen(inputs, documents, hidden)
+    of_clusters = None if scorer.network.clusters is None else scorer.network.clusters(hidden)
+    expected = candidates_of(kind, documents, of_clusters, training=False)
+    assert [set(labels[row].tolist()) for row in own] == expected
+    assert labels.tolist() == sorted(set().union(*expected))
+
+
+@pytest.mark.parametrize("kind", ["neighbours", "tree", "both"])
+def test_candidates_in_training_are_those_of_any_document_of_the_batch(kind: str) -> None:
+    scorer, inputs, targets = some_scorer(options(kind)), some_inputs(), matrix(SETS, LABELS)
+    learner = TReaderLearner(scorer, inputs, targets, inputs, targets)
+    for documents in (np.array([3, 2, 0, 4]), np.array([2]), np.array([1, 2])):
+        batch = learner.batch(documents, np.random.default_rng(0))
+        labels, of_clusters = batch.labels, None
+        if scorer.network.clusters is not None:
+            of_clusters = scorer.network.clusters(scorer.hidden(batch.texts))
+            labels = learner.candidates(batch, of_clusters, Worker(len(documents)))
+        expected = candidates_of(kind, documents, of_clusters, training=True)
+        assert labels is not None
+        assert labels.tolist() == sorted(set().union(*expected))
 
 
 @pytest.mark.parametrize("voters", [0, 4])
@@ -143,9 +172,7 @@ def test_loss_over_all_labels(voters: int) -> None:
         scores = scorer.network(ids, lengths, scorer.teacher_batch(inputs, np.array([document])), votes)[0]
         wanted = torch.tensor([float(label in SETS[document]) for label in range(LABELS)])
         losses += [-(w * p.log() + (1 - w) * (1 - p).log()) for w, p in zip(wanted, scores.sigmoid(), strict=True)]
-    torch.testing.assert_close(
-        learner.loss(documents, dropout_rng(0)), torch.stack(losses).mean(), rtol=1e-4, atol=1e-5
-    )
+    torch.testing.assert_close(loss_of(learner, documents), torch.stack(losses).mean(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["neighbours", "both"])
@@ -154,9 +181,10 @@ def test_loss_over_candidates(kind: str) -> None:
     targets.data[:] = 1
     learner = TReaderLearner(scorer, inputs, targets, inputs, targets)
     documents = np.array([4, 0, 2])
-    hidden = scorer.hidden(inputs, documents)
+    hidden = scorer.hidden(scorer.batch(inputs, documents))
     relevant = targets[documents]
-    labels, _, of_clusters = scorer.chosen(inputs, documents, hidden, relevant)
+    of_clusters = None if scorer.network.clusters is None else scorer.network.clusters(hidden)
+    labels = torch.tensor(sorted(set().union(*candidates_of(kind, documents, of_clusters, training=True))))
     votes = torch.from_numpy(inputs.votes.toarray()[documents])  # type: ignore[union-attr]
     scores = scorer.network.scores(hidden, votes)[:, labels]
     wanted = torch.from_numpy(relevant.toarray()[:, labels])
@@ -164,8 +192,8 @@ def test_loss_over_candidates(kind: str) -> None:
     if of_clusters is not None:
         above = torch.from_numpy(((relevant @ CLUSTERS.T).toarray() > 0).astype(np.float32))
         expected = expected + functional.binary_cross_entropy_with_logits(of_clusters, above, reduction="sum")
-    torch.testing.assert_close(learner.loss(documents, dropout_rng(0)), expected / scores.numel())
-    learner.loss(documents, dropout_rng(0)).backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(loss_of(learner, documents), expected / scores.numel())
+    loss_of(learner, documents).backward()  # type: ignore[no-untyped-call]
     gradient = scorer.network.output.rows.weight.grad
     assert gradient is not None
     assert gradient.coalesce().indices()[0].tolist() == labels.tolist(), "other labels are not touched"
@@ -179,7 +207,7 @@ def test_best_labels(kind: str) -> None:
     for document in range(DOCUMENTS):
         row = np.array([document])
         with torch.no_grad():
-            hidden = scorer.hidden(inputs, row)
+            hidden = scorer.hidden(scorer.batch(inputs, row))
             votes = torch.from_numpy(inputs.votes.toarray()[row])  # type: ignore[union-attr]
             scores = scorer.network.scores(hidden, votes)[0].sigmoid().numpy()
             allowed = range(LABELS) if kind == "all" else scorer.chosen(inputs, row, hidden)[0].tolist()
@@ -200,6 +228,63 @@ def test_quality() -> None:
 
 @given(hnp.arrays(np.float32, (3, 6), elements=st.integers(0, 2).map(np.float32)), st.sets(st.integers(0, 5)))
 def test_dense_part(values: np.ndarray[Any, Any], columns: set[int]) -> None:
-    chosen = np.array(sorted(columns), np.int64)
-    np.testing.assert_array_equal(dense_part(csr_array(values), chosen), values[:, chosen])
-    np.testing.assert_array_equal(dense_part(csr_array(values), None), values)
+    chosen, entries = np.array(sorted(columns), np.int64), Entries.of(csr_array(values))
+    np.testing.assert_array_equal(dense_part(entries, 6, torch.from_numpy(chosen)), values[:, chosen])
+    np.testing.assert_array_equal(dense_part(entries, 6), values)
+
+
+def noisy_learner(kind: str, **changes: Any) -> TReaderLearner:
+    """With everything that there is: dropout of all kinds, a teacher, votes, names, an encoder's vectors, clusters."""
+    rng, documents = np.random.default_rng(3), 11
+
+    def sparse(width: int, share: float) -> Csr:
+        return csr_array((rng.random((documents, width)) * (rng.random((documents, width)) < share)).astype(np.float32))
+
+    tokens = TokenStore.of([rng.integers(1, WORDS, rng.integers(1, 9)).tolist() for _ in range(documents)])
+    encoded = rng.normal(size=(documents, 5)).astype(np.float32)
+    inputs = TReaderInputs(tokens, sparse(8, 0.3), sparse(LABELS, 0.2), encoded, sparse(LABELS, 0.2))
+    targets = csr_array(np.sign(sparse(LABELS, 0.2).toarray()))
+    config = TReaderXmlConfig(
+        heads=2, bottleneck=8, dropout=0.4, votes=True, names=True, search={"vectors": "tfidf"}, **changes
+    )
+    candidates = None if kind == "all" else options(kind)
+    clusters = 0 if candidates is None or candidates.clusters is None else 3
+    with seeded(0):
+        table = torch.randn(WORDS, 6)
+        network = TReaderNetwork(table, config, LABELS, clusters, encoded=5, sparse=candidates is not None)
+        torch.nn.init.normal_(network.output.rows.weight)
+    scorer = TReaderScorer(network, some_scorer().words, candidates)
+    return TReaderLearner(scorer, inputs, targets, inputs, targets, knowledge_dropout=0.3)
+
+
+@pytest.mark.parametrize("kind", ["all", "neighbours", "tree", "both"])
+@pytest.mark.parametrize("branches", ["both", "text", "teacher"])
+def test_loss_and_gradients_do_not_depend_on_how_a_batch_is_split(kind: str, branches: str) -> None:
+    assert_same_in_threads(noisy_learner(kind, branches=branches), np.random.default_rng(0).permutation(11))
+
+
+def test_rows_of_the_tables_that_learn_do_not_depend_on_how_a_batch_is_split() -> None:
+    """Adam moves rows with a gradient of 0 too: a batch in parts has gradients of the same rows."""
+    learner = noisy_learner("all")
+    batch = learner.batch(np.arange(11), np.random.default_rng(0))
+    rows = []
+    for parts in ([slice(0, 11)], [slice(0, 3), slice(3, 11)]):
+        learner.network.zero_grad()
+        for part in parts:
+            learner.loss(batch.part(part), Worker(11, DropoutRng(0, part.start))).backward()  # type: ignore[no-untyped-call]
+        gradient = learner.network.words.words.weight.grad
+        assert gradient is not None
+        rows.append(gradient.coalesce().indices()[0].tolist())
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("kind", ["all", "neighbours", "both"])
+def test_all_is_computed_where_the_network_is(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The meta device computes shapes; it refuses tensors of the CPU, and gives nothing back."""
+    learner, meta = noisy_learner(kind), torch.device("meta")
+    # Of clusters it would have to say how many labels they have.
+    monkeypatch.setattr(Tensor, "nonzero", lambda values: torch.zeros(5, 1, dtype=torch.int64, device=values.device))
+    batch = learner.batch(np.arange(11), np.random.default_rng(0))
+    learner.network.to(meta)
+    learner.loss(batch.to(meta), Worker(11, DropoutRng(0))).backward()  # type: ignore[no-untyped-call]
+    assert all(weight.grad is not None for weight in learner.network.parameters())

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from meta_device import assert_stays_on_the_device
 from scipy.sparse import csr_array
+from split_batches import assert_same_in_threads
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
@@ -17,11 +19,11 @@ from xmtc.corpus.strings import Strings
 from xmtc.labelspace.tree import LabelTree
 from xmtc.models.x_transformer.matcher import Matcher, MatcherLearner, squared_hinge, tuned
 from xmtc.nn.datasets import LabelledTexts
-from xmtc.nn.dropout import dropout, dropout_rng
+from xmtc.nn.dropout import DropoutRng, dropout
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.encoders.pretrained import Pretrained, load_pretrained
-from xmtc.nn.parallel import torch_threads
-from xmtc.nn.settings import EncoderSettings, TransformerTraining
+from xmtc.nn.encoders.settings import EncoderSettings, TransformerTraining
+from xmtc.nn.parallel import Worker, torch_threads
 
 Maker = Callable[[str], Path]
 WORDS = ["ship", "bread", "cloud", "storm", "butter", "captain"]
@@ -43,22 +45,23 @@ def corpus() -> Corpus:
 def matcher(loaded: Pretrained, clusters: int = 3, frozen: int = 0) -> Matcher:
     config: Any = loaded.model.config
     fresh = load_pretrained(config._name_or_path)
-    settings = EncoderSettings(max_tokens=32, pooling="mean", frozen_layers=frozen)
+    settings = EncoderSettings(max_tokens=32, pooling="mean", frozen_layers=frozen, precision="single")
     return Matcher(Encoder.of(fresh, settings), clusters, dropout=0.2, seed=5)
 
 
 def test_scores_are_those_of_a_linear_layer(loaded: Pretrained) -> None:
     network = matcher(loaded)
     texts = EncoderTexts(loaded.tokenizer.encode(Strings.of(TEXTS), 32))
+    batch = network.encoder.batch(texts, np.arange(9))
     assert network.output is not None
     with torch.no_grad():
-        vectors = network.encoder(texts, np.arange(9))
+        vectors = network.encoder(batch)
         expected = vectors @ network.output.weight.T + network.output.bias
-        torch.testing.assert_close(network(texts, np.arange(9)), expected)
+        torch.testing.assert_close(network(batch), expected)
         torch.testing.assert_close(torch.from_numpy(network.scores(vectors.numpy())), expected)
-        rng = dropout_rng(4)  # the encoder draws first, then the layer
-        expected = network.output(dropout(network.encoder(texts, np.arange(9), rng), 0.2, rng))
-        torch.testing.assert_close(network(texts, np.arange(9), dropout_rng(4)), expected)
+        rng = DropoutRng(4)  # the encoder's masks come first, then the layer's
+        expected = network.output(dropout(network.encoder(batch, rng), 0.2, rng))
+        torch.testing.assert_close(network(batch, DropoutRng(4)), expected)
 
 
 def test_scores_are_finite_whatever_the_weights(loaded: Pretrained) -> None:
@@ -81,13 +84,13 @@ def test_a_new_matcher_says_no_and_an_only_cluster_is_right(loaded: Pretrained) 
 def test_squared_hinge_against_a_loop() -> None:
     rng = np.random.default_rng(3)
     scores, relevant = rng.normal(scale=2, size=(5, 7)), rng.random((5, 7)) < 0.3
-    expected = 0.0
+    found = squared_hinge(torch.from_numpy(scores), torch.from_numpy(relevant.astype(float)))
     for row in range(5):
+        expected = 0.0
         for at in range(7):
             side = 1 if relevant[row, at] else -1
-            expected += max(0.0, 1 - side * scores[row, at]) ** 2 / 35
-    found = squared_hinge(torch.from_numpy(scores), torch.from_numpy(relevant.astype(float)))
-    assert float(found) == pytest.approx(expected)
+            expected += max(0.0, 1 - side * scores[row, at]) ** 2 / 7
+        assert float(found[row]) == pytest.approx(expected)
 
 
 def test_loss_and_quality(loaded: Pretrained) -> None:
@@ -97,8 +100,9 @@ def test_loss_and_quality(loaded: Pretrained) -> None:
     documents = LabelledTexts(texts, csr_array(targets))
     learner = MatcherLearner(network, documents, documents)
     some = np.array([3, 8])
-    expected = squared_hinge(network(texts, some, dropout_rng(1)), torch.from_numpy(targets[some]))
-    torch.testing.assert_close(learner.loss(some, dropout_rng(1)), expected)
+    batch = learner.batch(some, np.random.default_rng(0))
+    expected = squared_hinge(network(batch.texts, DropoutRng(1)), torch.from_numpy(targets[some])).mean()
+    torch.testing.assert_close(learner.loss(batch, Worker(2, DropoutRng(1))), expected)
     nothing = LabelledTexts(texts, csr_array(np.zeros_like(targets)))
     with torch_threads() as cores:
         validation_ndcg = learner.validation_ndcg(cores)
@@ -112,6 +116,19 @@ def test_loss_and_quality(loaded: Pretrained) -> None:
         if relevant.any()
     ]
     assert validation_ndcg == pytest.approx(np.mean(each))
+
+
+@pytest.mark.parametrize("frozen", [0, 1, 3])
+def test_threads_and_devices(loaded: Pretrained, frozen: int) -> None:
+    """Loss and gradients are the same in any number of threads, and nothing leaves the device."""
+    network = matcher(loaded, frozen=frozen)
+    with torch_threads() as cores:
+        texts = network.encoder.texts(loaded.tokenizer.encode(Strings.of(TEXTS), 32), cores)
+    targets = np.array([[word in text.split() for word in WORDS[:3]] for text in TEXTS], np.float32)
+    documents = LabelledTexts(texts, csr_array(targets))
+    learner = MatcherLearner(network, documents, documents)
+    assert_same_in_threads(learner, [3, 8, 20, 35, 1, 7])
+    assert_stays_on_the_device(learner, [3, 8, 20])
 
 
 @pytest.mark.parametrize("frozen", [0, 1])

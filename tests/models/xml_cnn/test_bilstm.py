@@ -13,7 +13,7 @@ from contract_corpus import small_corpus
 from xmtc.models.registry import load
 from xmtc.models.xml_cnn.bilstm import BiLstmNetwork
 from xmtc.models.xml_cnn.model import XmlCnn, XmlCnnConfig
-from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.dropout import DropoutRng
 from xmtc.nn.layers import seeded
 from xmtc.text.embedding_table import WordSettings
 
@@ -39,7 +39,7 @@ def test_the_maximum_over_the_words_of_each_document() -> None:
 
 def test_dropout_comes_from_the_generator() -> None:
     made = network(dropout=0.5)
-    one, same, other = (made(IDS, LENGTHS, None, dropout_rng(seed)) for seed in (0, 0, 1))
+    one, same, other = (made(IDS, LENGTHS, None, DropoutRng(seed)) for seed in (0, 0, 1))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
 

@@ -159,15 +159,15 @@ def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     corpus, config = first_or_last(40), settings(dropout=0.3, training={"epochs": 3})
     whole = XmlCnn(**config).fit(corpus).predict(corpus, k=2)
-    step = Trainer._step
+    step = Trainer.step
 
-    def killed_in_the_third_epoch(task: Trainer, loss: float) -> None:
-        if task.steps == 9:
+    def killed_in_the_third_epoch(trainer: Trainer, batches: int) -> None:
+        if trainer.steps == 9:
             raise MemoryError
-        step(task, loss)
+        step(trainer, batches)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_step", killed_in_the_third_epoch)
+        patch.setattr(Trainer, "step", killed_in_the_third_epoch)
         with pytest.raises(MemoryError):
             XmlCnn(**config).fit(corpus, checkpoints=tmp_path / "pieces")
     resumed = XmlCnn(**config).fit(corpus, checkpoints=tmp_path / "pieces").predict(corpus, k=2)

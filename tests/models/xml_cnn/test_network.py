@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from xmtc.models.xml_cnn.model import XmlCnnConfig
 from xmtc.models.xml_cnn.network import ChunkedConvolution, ConvolutionNetwork
-from xmtc.nn.dropout import dropout_rng
+from xmtc.nn.dropout import DropoutRng
 from xmtc.nn.layers import seeded
 from xmtc.text.embedding_table import WordSettings
 
@@ -125,7 +125,7 @@ def test_dropout_needs_draws() -> None:
     ids, lengths = torch.tensor([[2, 3, 4]]), torch.tensor([3])
     dropping = network(0.5)
     torch.testing.assert_close(dropping(ids, lengths), network()(ids, lengths))
-    assert not torch.equal(dropping(ids, lengths, None, dropout_rng(0)), dropping(ids, lengths))
+    assert not torch.equal(dropping(ids, lengths, None, DropoutRng(0)), dropping(ids, lengths))
 
 
 def test_all_labels_or_none() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,12 +19,13 @@ from torch import Tensor
 from xmtc.corpus.strings import Strings
 from xmtc.errors import ConfigError
 from xmtc.nn.batching import padded
-from xmtc.nn.dropout import dropout_rng
-from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, computes_bfloat16
+from xmtc.nn.devices import has_bfloat16, place
+from xmtc.nn.dropout import DropoutRng
+from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
 from xmtc.nn.encoders.pretrained import load_pretrained
+from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.nn.parallel import torch_threads
 from xmtc.nn.serialization import load_weights, weights_of
-from xmtc.nn.settings import EncoderSettings
 from xmtc.text.token_store import TokenStore
 
 Maker = Callable[[str], Path]
@@ -64,7 +68,7 @@ def reference(encoder: Encoder, tokens: TokenStore, document: int) -> list[Tenso
 
 def evaluated(encoder: Encoder, texts: EncoderTexts, documents: NDArray[np.int64] = ALL) -> Tensor:
     with torch.inference_mode():
-        vectors: Tensor = encoder(texts, documents)
+        vectors: Tensor = encoder(encoder.batch(texts, documents))
     return vectors
 
 
@@ -100,11 +104,11 @@ def test_a_frozen_part_and_the_rest_are_the_whole(
     expected = evaluated(whole, EncoderTexts(store))
     torch.testing.assert_close(evaluated(parts, texts), expected, rtol=0, atol=4e-3)
     if frozen < 3:
-        states, inside = parts._begin(EncoderTexts(store), ALL)
+        batch = parts.batch(EncoderTexts(store), ALL)
         with torch.inference_mode():
-            low = parts._run(states, inside, slice(0, frozen), None)[-1]
-            high = parts._run(low, inside, slice(frozen, 3), None)[-1]
-            torch.testing.assert_close(parts._pooled(high, inside), expected, rtol=0, atol=1e-6)
+            low = parts._states(batch, slice(0, frozen), None)[-1]
+            high = parts._states(replace(batch, given=low), slice(frozen, 3), None)[-1]
+            torch.testing.assert_close(parts._pooled(high, batch.inside), expected, rtol=0, atol=1e-6)
     # Without kept states, as in prediction, all layers are computed.
     torch.testing.assert_close(evaluated(parts, EncoderTexts(store)), expected)
 
@@ -120,7 +124,8 @@ def test_padding_changes_nothing(make: Callable[..., Encoder], tokens: Callable[
 def test_xlnet_is_padded_on_the_left(make: Callable[..., Encoder], tokens: Callable[[str], TokenStore]) -> None:
     encoder, store = make("xlnet"), tokens("xlnet")
     assert encoder.pooling == "last"
-    ids, inside = encoder._begin(EncoderTexts(store), ALL)
+    batch = encoder.batch(EncoderTexts(store), ALL)
+    ids, inside = batch.given, batch.inside
     pad = encoder.facts()["config"]["pad_token_id"]
     assert pad != 0
     for row, document in enumerate(store):
@@ -134,7 +139,8 @@ def test_xlnet_is_padded_on_the_left(make: Callable[..., Encoder], tokens: Calla
 def test_xlnets_segments(make: Callable[..., Encoder], tokens: Callable[[str], TokenStore]) -> None:
     """Text and <sep> are 0, <cls> is 2, padding is 4: what transformers compute with exactly these."""
     encoder, store = make("xlnet"), tokens("xlnet")
-    ids, inside = encoder._begin(EncoderTexts(store), ALL)
+    batch = encoder.batch(EncoderTexts(store), ALL)
+    ids, inside = batch.given, batch.inside
     segments = torch.where(inside, 0, 4)
     segments[:, -1] = 2
     with torch.inference_mode():
@@ -164,9 +170,88 @@ def test_several_layers_one_after_the_other(
             torch.testing.assert_close(evaluated(parts, read(parts, store)), found, rtol=0, atol=4e-3)
 
 
+@pytest.mark.parametrize("frozen", [0, 1, 3])
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "xlnet"])
+def test_a_batch_in_parts_drops_the_same_values(
+    make: Callable[..., Encoder], tokens: Callable[[str], TokenStore], kind: str, frozen: int
+) -> None:
+    encoder = make(kind, frozen_layers=frozen, pooling="mean")
+    batch = encoder.batch(read(encoder, tokens(kind)), ALL)
+    whole = encoder(batch, DropoutRng(3))
+    parts = [slice(0, 1), slice(1, 3), slice(3, 5)]
+    found = torch.cat([encoder(batch.part(part), DropoutRng(3, part.start)) for part in parts])
+    torch.testing.assert_close(found, whole, rtol=1e-5, atol=1e-6)
+    if frozen < 3:
+        assert not torch.allclose(found, encoder(batch), atol=1e-3), "there was no dropout"
+
+
+@pytest.mark.parametrize("kind", ["bert", "xlnet"])
+def test_a_batch_knows_whether_it_is_padded(
+    make: Callable[..., Encoder], tokens: Callable[[str], TokenStore], kind: str
+) -> None:
+    encoder, texts = make(kind), EncoderTexts(tokens(kind))
+    assert encoder.batch(texts, ALL).has_padding
+    assert not encoder.batch(texts, np.array([2, 2])).has_padding
+    longest = int(texts.lengths.argmax())
+    assert encoder.batch(texts, ALL).part(slice(longest, longest + 1)).has_padding, "as the whole batch"
+
+
+@pytest.mark.parametrize("kind", SPLIT)
+def test_inference_mode_changes_no_number(
+    make: Callable[..., Encoder], tokens: Callable[[str], TokenStore], kind: str
+) -> None:
+    encoder, texts = make(kind), EncoderTexts(tokens(kind))
+    with torch.no_grad():
+        found = encoder(encoder.batch(texts, ALL))
+    assert torch.equal(found, evaluated(encoder, texts))
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("frozen", [0, 2, 3])
+@pytest.mark.parametrize("kind", SPLIT)
+def test_nothing_leaves_the_device(
+    make: Callable[..., Encoder],
+    tokens: Callable[[str], TokenStore],
+    kind: str,
+    frozen: int,
+    checkpointing: bool,
+) -> None:
+    """Tensors of the device "meta" have no numbers, and go with none of another device."""
+    encoder, meta = (
+        make(kind, frozen_layers=frozen, checkpointing=checkpointing, precision="auto"),
+        torch.device("meta"),
+    )
+    batch = encoder.batch(read(encoder, tokens(kind)), ALL).to(meta)
+    place(encoder, meta)
+    for rng in (None, DropoutRng(0)):
+        found = encoder(batch, rng)
+        assert (found.shape, found.device) == ((len(TEXTS), 16), meta)
+    if frozen < 3:
+        found.sum().backward()
+
+
+def test_threads_that_begin_a_training_together_all_have_dropout(
+    make: Callable[..., Encoder], tokens: Callable[[str], TokenStore]
+) -> None:
+    encoder = make()
+    batch = encoder.batch(EncoderTexts(tokens("bert")), ALL)
+    expected = encoder(batch, DropoutRng(1)).detach()
+    start = threading.Barrier(4)
+
+    def work(_: int) -> Tensor:
+        start.wait()
+        found: Tensor = encoder(batch, DropoutRng(1)).detach()
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            encoder.eval()
+            assert all(torch.equal(found, expected) for found in pool.map(work, range(4)))
+
+
 def gradients(encoder: Encoder, texts: EncoderTexts, seed: int = 5) -> dict[str, Tensor]:
     encoder.zero_grad()
-    encoder(texts, ALL, dropout_rng(seed)).square().sum().backward()
+    encoder(encoder.batch(texts, ALL), DropoutRng(seed)).square().sum().backward()
     return {name: weight.grad for name, weight in encoder.named_parameters() if weight.grad is not None}
 
 
@@ -204,7 +289,7 @@ def test_the_frozen_part_has_no_dropout(
     make: Callable[..., Encoder], tokens: Callable[[str], TokenStore], kind: str
 ) -> None:
     encoder, store = make(kind, frozen_layers=2), tokens(kind)
-    encoder(read(encoder, store), ALL, dropout_rng(0))  # leaves it in training
+    encoder(encoder.batch(read(encoder, store), ALL), DropoutRng(0))  # leaves it in training
     assert encoder.training
     layers = [layer.training for layer in encoder.layers]
     assert layers == [False, False, True]
@@ -219,7 +304,8 @@ def test_dropout_only_with_draws_and_the_same_for_the_same(
 ) -> None:
     encoder, texts = make(), EncoderTexts(tokens("bert"))
     plain = evaluated(encoder, texts)
-    one, two, other = (encoder(texts, ALL, dropout_rng(seed)).detach() for seed in (1, 1, 2))
+    batch = encoder.batch(texts, ALL)
+    one, two, other = (encoder(batch, DropoutRng(seed)).detach() for seed in (1, 1, 2))
     assert torch.equal(one, two)
     assert not torch.allclose(one, other, atol=1e-3)
     assert not torch.allclose(one, plain, atol=1e-3)
@@ -247,7 +333,24 @@ def test_bfloat16_is_near(make: Callable[..., Encoder], tokens: Callable[[str], 
     torch.testing.assert_close(one, other, rtol=0, atol=0.1)
     gradient = gradients(half, texts)
     assert all(torch.isfinite(each).all() and each.dtype == torch.float32 for each in gradient.values())
-    assert make(kind, precision="auto").mixed == computes_bfloat16()
+    cpu = torch.device("cpu")
+    assert make(kind, precision="auto").mixed(cpu) == has_bfloat16(cpu)
+
+
+def test_precision_goes_by_the_device(make: Callable[..., Encoder]) -> None:
+    gpu = torch.device("cuda")  # its training says with what it computes
+    assert not make(precision="auto").mixed(gpu)
+    assert make(precision="bfloat16").mixed(gpu)
+    assert not make(precision="single").mixed(gpu)
+
+
+def test_the_precision_of_the_training_holds_within_the_encoder(
+    make: Callable[..., Encoder], tokens: Callable[[str], TokenStore]
+) -> None:
+    texts = EncoderTexts(tokens("bert"))
+    expected = evaluated(make(precision="bfloat16"), texts)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(evaluated(make(precision="single"), texts), expected)
 
 
 @pytest.mark.parametrize("kind", ["bert", "xlnet", "distilbert", "albert"])

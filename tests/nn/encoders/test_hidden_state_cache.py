@@ -41,7 +41,8 @@ def test_what_is_put_is_found(lengths: list[int], left: bool, in_file: bool, see
     found = store.padded(order, left)
     longest = max(1, max(lengths))
     assert found.shape == (len(lengths), longest, 3)
-    assert found.dtype == torch.float32
+    assert found.dtype == torch.float16
+    found = found.float()
     for row, document in enumerate(order.tolist()):
         size = lengths[document]
         inside = found[row, longest - size :] if left else found[row, :size]
@@ -71,7 +72,7 @@ def test_in_memory_it_can_be_handed_over_too() -> None:
     store.put(np.array([0]), torch.ones(1, 1, 2))
     assert store.file is None
     other: HiddenStateCache = pickle.loads(pickle.dumps(store))
-    assert torch.equal(other.padded(np.array([0])), torch.ones(1, 1, 2))
+    assert torch.equal(other.padded(np.array([0])), torch.ones(1, 1, 2, dtype=torch.float16))
 
 
 def test_no_room_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import torch
 from xmtc.errors import ConfigError, MissingExtra
 from xmtc.nn.encoders.encoder import Encoder
 from xmtc.nn.encoders.pretrained import XLNET_BASE, empty_encoder, encoder_folder, encoder_size, load_pretrained
-from xmtc.nn.settings import EncoderSettings
+from xmtc.nn.encoders.settings import EncoderSettings
 
 Maker = Callable[[str], Path]
 

@@ -17,7 +17,8 @@ has no empty rows to leave out; but a tail that no document of a batch needs has
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -28,10 +29,63 @@ from torch.nn import functional
 from xmtc.corpus.sparse import Csr
 from xmtc.models.aplc_xlnet.costs import tail_widths
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
+from xmtc.nn.batching import Batch
 
 START_DEVIATION = 0.02  # of new weights, as in the authors' code
 MAX_SCORES = 1_000_000  # documents x labels at once in prediction; more would not stay in the processor's cache
 NO_LABEL = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class ClusterTargets(Batch):
+    """The labels that documents have, cluster after cluster, and which documents need which tail.
+
+    How many there are of each is known on the CPU: a device need not be asked.
+
+    >>> from scipy.sparse import csr_array
+    >>> clusters = FrequencyClusters.by_cut_offs(np.array([9, 8, 3, 2]), [2])
+    >>> targets = ClusterTargets.of(csr_array([[0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 1, 0]]), clusters)
+    >>> targets.rows.tolist(), targets.places.tolist(), targets.counts, targets.needing.tolist()
+    ([0, 0, 2], [1, 1, 0], (1, 2), [0, 2])
+    >>> targets.part(slice(1, 3)).needing.tolist()
+    [1]
+    """
+
+    rows: Tensor  #: (labels,) whose label it is; the head's labels, then those of each tail, rising in a cluster
+    places: Tensor  #: (labels,) where a label is in its cluster
+    counts: tuple[int, ...]  #: labels of each cluster
+    needed: Tensor  #: (documents, tails), whether a document has a label of a tail
+    needing: Tensor  #: the documents that need the first tail, then those that need the second, and so on
+    needing_counts: tuple[int, ...]  #: how many these are
+    compared: Tensor  #: (documents,) with how many labels and logits a document is compared
+
+    @classmethod
+    def of(cls, targets: Csr, clusters: FrequencyClusters) -> Self:
+        """From a matrix (documents, labels) of 0 and 1."""
+        documents, labels = targets.shape
+        if labels != clusters.labels:
+            raise ValueError(f"targets of {targets.shape} for {clusters.labels} labels")
+        rows = np.repeat(np.arange(documents), np.diff(targets.indptr))
+        cluster, place = clusters.cluster_of[targets.indices], clusters.place_of[targets.indices]
+        needed = np.zeros((documents, 1 + clusters.tails), bool)
+        needed[rows, cluster] = True
+        needed[:, 0] = True  # the head always is
+        compared = np.where(needed, clusters.sizes, 1).sum(1)
+        order, counts = np.argsort(cluster, kind="stable"), np.bincount(cluster, minlength=1 + clusters.tails)
+        return cls._of(counts.tolist(), *map(torch.from_numpy, (rows[order], place[order], needed[:, 1:], compared)))
+
+    @classmethod
+    def _of(cls, counts: list[int], rows: Tensor, places: Tensor, needed: Tensor, compared: Tensor) -> Self:
+        needing, needing_counts = needed.T.nonzero()[:, 1], tuple(needed.sum(0).tolist())
+        return cls(rows, places, tuple(counts), needed, needing, needing_counts, compared)
+
+    def part(self, documents: slice) -> Self:
+        """Some of the documents, one after the other."""
+        start, end, _ = documents.indices(len(self.compared))
+        inside = (self.rows >= start) & (self.rows < end)
+        counts = [int(each.sum()) for each in inside.split_with_sizes(self.counts)]
+        rows, places = self.rows[inside] - start, self.places[inside]
+        return self._of(counts, rows, places, self.needed[documents], self.compared[documents])
 
 
 class AdaptiveClusters(nn.Module):
@@ -41,8 +95,8 @@ class AdaptiveClusters(nn.Module):
     >>> clusters = FrequencyClusters.by_proportions(np.array([9, 8, 3, 2, 1, 1]), [0.5, 0.5])
     >>> layer = AdaptiveClusters(clusters, width=4)
     >>> hidden = torch.randn(2, 4)
-    >>> layer(hidden, csr_array(np.eye(2, 6))).shape
-    torch.Size([])
+    >>> layer(hidden, ClusterTargets.of(csr_array(np.eye(2, 6)), clusters)).shape
+    torch.Size([2])
     >>> ids, scores = layer.top_k(hidden, k=3)
     >>> bool(np.allclose(layer.probabilities(hidden[:1], ids[0]).tolist(), scores[:1]))
     True
@@ -62,33 +116,20 @@ class AdaptiveClusters(nn.Module):
             if isinstance(layer, nn.Linear):
                 nn.init.normal_(layer.weight, std=START_DEVIATION)
 
-    def forward(self, hidden: Tensor, targets: Csr) -> Tensor:
-        """The loss of documents (documents, width) that have the labels `targets` (documents, labels), 0 or 1."""
-        documents = len(hidden)
-        if targets.shape != (documents, self.clusters.labels):
-            raise ValueError(f"targets of {targets.shape} for {documents} documents, {self.clusters.labels} labels")
-        rows = np.repeat(np.arange(documents), np.diff(targets.indptr))
-        cluster, place = self.clusters.cluster_of[targets.indices], self.clusters.place_of[targets.indices]
-        needed = np.zeros((documents, 1 + self.clusters.tails), bool)
-        needed[rows, cluster] = True
-        needed[:, 0] = True  # the head always is
-        compared = np.where(needed, self.clusters.sizes, 1).sum(1)
-
-        def tensor(array: NDArray[Any]) -> Tensor:
-            return torch.from_numpy(array).to(hidden.device)
-
-        roots = self.root(hidden)  # (documents, tails)
-        loss = (functional.softplus(roots) * tensor(~needed[:, 1:])).sum(1)  # (documents,)
-        in_head = cluster == 0
-        loss = loss + binary_loss(label_logits(hidden, self.head.weight), tensor(rows[in_head]), tensor(place[in_head]))
-        for at in range(1, 1 + self.clusters.tails):
-            having = np.flatnonzero(needed[:, at])
-            if len(having):
-                chosen, in_tail = tensor(having), cluster == at
-                logits = product_logit(roots[chosen, at - 1, None], self._tail(at)(hidden[chosen]))
-                relevant = tensor(having.searchsorted(rows[in_tail])), tensor(place[in_tail])
-                loss = loss.index_add(0, chosen, binary_loss(logits, *relevant))
-        return (loss / tensor(compared)).mean()
+    def forward(self, hidden: Tensor, targets: ClusterTargets) -> Tensor:
+        """The loss of each document, (documents,): its mean over the labels and logits that it is compared with."""
+        if len(targets.compared) != len(hidden):
+            raise ValueError(f"targets of {len(targets.compared)} documents for {len(hidden)}")
+        roots = single(self.root(hidden))  # (documents, tails)
+        loss = (functional.softplus(roots) * ~targets.needed).sum(1)  # (documents,)
+        rows, places = (each.split_with_sizes(targets.counts) for each in (targets.rows, targets.places))
+        loss = loss + binary_loss(label_logits(hidden, self.head.weight), rows[0], places[0])
+        for at, needing in enumerate(targets.needing.split_with_sizes(targets.needing_counts), 1):
+            if len(needing):
+                logits = product_logit(roots[needing, at - 1, None], self._tail(at)(hidden[needing]))
+                relevant = torch.searchsorted(needing, rows[at]), places[at]
+                loss = loss.index_add(0, needing, binary_loss(logits, *relevant))
+        return loss / targets.compared
 
     @torch.inference_mode()
     def top_k(self, hidden: Tensor, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -111,7 +152,8 @@ class AdaptiveClusters(nn.Module):
             if not len(rows):
                 continue
             members = self.clusters.members(cluster)
-            states, weight, above = self._parts(cluster, hidden[rows], roots[rows])
+            chosen = torch.from_numpy(rows).to(hidden.device)
+            states, weight, above = self._parts(cluster, hidden[chosen], roots[chosen])
             probabilities = above.expand(len(rows), 1)[:, 0].cpu().numpy()
             size = max(1, MAX_SCORES // len(rows))
             for start in range(0, len(members), size):
@@ -175,7 +217,16 @@ def label_logits(states: Tensor, weight: Tensor) -> Tensor:
     >>> label_logits(torch.eye(2), torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])).tolist()
     [[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]]
     """
-    return (weight @ states.T).T.contiguous()
+    return single((weight @ states.T).T.contiguous())
+
+
+def single(values: Tensor) -> Tensor:
+    """In single precision at least: losses are not computed with numbers of two bytes.
+
+    >>> single(torch.ones(1, dtype=torch.bfloat16)).dtype, single(torch.ones(1, dtype=torch.float64)).dtype
+    (torch.float32, torch.float64)
+    """
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def product_logit(root: Tensor, own: Tensor) -> Tensor:

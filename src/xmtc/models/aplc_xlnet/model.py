@@ -37,7 +37,7 @@ from xmtc.models.aplc_xlnet.costs import parameter_count
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
 from xmtc.models.base import Capabilities, ModelConfig
 from xmtc.models.fine_tuning import FineTunedModel
-from xmtc.nn.settings import EncoderSettings, TransformerTraining
+from xmtc.nn.encoders.settings import EncoderSettings, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.seeding import derived_seed
 
@@ -64,7 +64,7 @@ class AplcTraining(TransformerTraining):
     @property
     def of_head(self) -> Self:
         """The settings of the head's own epochs."""
-        return self.model_copy(update={"epochs": self.head_epochs, "swa_start_epoch": None, "processes": 1})
+        return self.model_copy(update={"epochs": self.head_epochs, "swa_start_epoch": None, "devices": 1})
 
     def rate_of(self, name: str, of_rows: bool) -> float:
         """The learning rate of a weight."""
@@ -132,6 +132,7 @@ class AplcXlNet(FineTunedModel):
         summary="a fine-tuned transformer with labels in clusters by frequency, so that rare labels cost little",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
+        gpu=True,
         extra="neural",
     )
     Config = AplcConfig

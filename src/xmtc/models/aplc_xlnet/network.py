@@ -12,14 +12,15 @@ from torch import Tensor, nn
 
 from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
-from xmtc.models.aplc_xlnet.adaptive_clusters import START_DEVIATION, AdaptiveClusters
+from xmtc.models.aplc_xlnet.adaptive_clusters import START_DEVIATION, AdaptiveClusters, ClusterTargets
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
-from xmtc.nn.batching import Ints
+from xmtc.nn.batching import Batch, Ints
 from xmtc.nn.datasets import LabelledTexts
-from xmtc.nn.dropout import dropout
-from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
+from xmtc.nn.devices import device_of
+from xmtc.nn.dropout import DropoutRng, dropout
+from xmtc.nn.encoders.encoder import Encoder, EncoderBatch, EncoderTexts, batches_of
 from xmtc.nn.learner import Learner
-from xmtc.nn.parallel import Cores
+from xmtc.nn.parallel import Cores, Worker
 from xmtc.progress import progress
 
 if TYPE_CHECKING:
@@ -43,26 +44,43 @@ class AplcNetwork(nn.Module):
         nn.init.normal_(self.hidden.weight, std=START_DEVIATION)
         nn.init.zeros_(self.hidden.bias)
 
-    def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
+    def forward(self, batch: EncoderBatch, rng: DropoutRng | None = None) -> Tensor:
         """Hidden states (documents, hidden)."""
-        return self.states(self.encoder(texts, documents, rng), rng)
+        return self.states(self.encoder(batch, rng), rng)
 
-    def states(self, vectors: Tensor, rng: np.random.Generator | None = None) -> Tensor:
+    def states(self, vectors: Tensor, rng: DropoutRng | None = None) -> Tensor:
         """What the hidden layer makes of the encoder's vectors, (documents, width) -> (documents, hidden)."""
         return dropout(torch.tanh(self.hidden(vectors)), self.dropout, rng)
 
     def scale_hidden(self, vectors: Tensor) -> None:
         """Scale the hidden layer for such vectors: before tanh, its values deviate by 1 from 0."""
+        weight = self.hidden.weight
         with torch.no_grad():
-            self.hidden.weight.div_(self.hidden(vectors).square().mean().sqrt().clamp(min=SMALLEST))
+            weight.div_(self.hidden(vectors.to(weight.device)).square().mean().sqrt().clamp(min=SMALLEST))
 
 
 @dataclass(frozen=True)
 class LabelledVectors:
-    """Documents as the encoder's vectors (documents, width), and which labels they have."""
+    """Documents as the encoder's vectors (documents, width) in the CPU's memory, and which labels they have."""
 
     vectors: Tensor
     targets: Csr
+
+
+@dataclass(frozen=True)
+class AplcBatch(Batch):
+    """Documents as the encoder reads them, and their labels."""
+
+    texts: EncoderBatch
+    targets: ClusterTargets
+
+
+@dataclass(frozen=True)
+class HeadBatch(Batch):
+    """Documents as the encoder's vectors, and their labels."""
+
+    vectors: Tensor
+    targets: ClusterTargets
 
 
 class AplcLearner(Learner[AplcNetwork]):
@@ -72,11 +90,15 @@ class AplcLearner(Learner[AplcNetwork]):
         self.network, self.train, self.valid = network, train, valid
         self.lengths, self.valid_targets = train.texts.lengths, valid.targets
 
-    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
+    def batch(self, documents: Ints, rng: np.random.Generator) -> AplcBatch:
+        """Texts and labels."""
+        network, targets = self.network, take_rows(self.train.targets, documents)
+        texts = network.encoder.batch(self.train.texts, documents)
+        return AplcBatch(texts, ClusterTargets.of(targets, network.output.clusters))
+
+    def loss(self, batch: AplcBatch, worker: Worker) -> Tensor:
         """The mean over the documents."""
-        hidden = self.network(self.train.texts, documents, rng)
-        loss: Tensor = self.network.output(hidden, take_rows(self.train.targets, documents))
-        return loss
+        return worker.mean(self.network.output(self.network(batch.texts, worker.rng), batch.targets))
 
     def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
         """The k best labels of each validation document."""
@@ -91,16 +113,19 @@ class HeadLearner(Learner[nn.ModuleDict]):
         self.network = nn.ModuleDict({"hidden": whole.hidden, "output": whole.output})
         self.lengths, self.valid_targets = np.ones(len(train.vectors), np.int64), valid.targets
 
-    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
+    def batch(self, documents: Ints, rng: np.random.Generator) -> HeadBatch:
+        """Vectors and labels."""
+        targets = ClusterTargets.of(take_rows(self.train.targets, documents), self.whole.output.clusters)
+        return HeadBatch(self.train.vectors[torch.from_numpy(documents)], targets)
+
+    def loss(self, batch: HeadBatch, worker: Worker) -> Tensor:
         """The mean over the documents."""
-        hidden = self.whole.states(self.train.vectors[torch.from_numpy(documents)], rng)
-        loss: Tensor = self.whole.output(hidden, take_rows(self.train.targets, documents))
-        return loss
+        return worker.mean(self.whole.output(self.whole.states(batch.vectors, worker.rng), batch.targets))
 
     def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
         """The k best labels of each validation document."""
         with torch.inference_mode():
-            return self.whole.output.top_k(self.whole.states(self.valid.vectors), k)[0]
+            return self.whole.output.top_k(self.whole.states(self.valid.vectors.to(device_of(self.network))), k)[0]
 
 
 def best_labels(network: AplcNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging") -> Found:
@@ -108,11 +133,11 @@ def best_labels(network: AplcNetwork, texts: EncoderTexts, k: int, cores: Cores,
     documents = len(texts.tokens)
     ids, scores = np.full((documents, k), -1, np.int32), np.zeros((documents, k), np.float32)
     batches = batches_of(texts)
-    ends = np.cumsum([0, *map(len, batches)])
+    ends, device = np.cumsum([0, *map(len, batches)]), device_of(network)
 
     @torch.inference_mode()
     def read(some: Ints) -> Tensor:
-        hidden: Tensor = network(texts, some)
+        hidden: Tensor = network(network.encoder.batch(texts, some).to(device))
         return hidden
 
     with progress(what, len(batches)) as bar:

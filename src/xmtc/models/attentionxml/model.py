@@ -53,7 +53,7 @@ from xmtc.text.tfidf import TfIdfSettings
 from xmtc.text.word_tokenizer import WordTokenizer
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from xmtc.models.attentionxml.network import AttentionXmlNetwork
     from xmtc.nn.datasets import Documents
@@ -73,7 +73,8 @@ class AttentionXmlConfig(ModelConfig):
 
     With `logsumexp_score` the score also has the log-mean-exp of a label's attention scores, with `word_skip` a word's
     state is the mean of the BiLSTM's and one of the word alone, and for `pretraining_epochs` the word vectors first
-    learn the labels with a bag of words. The paper does without the three.
+    learn the labels with a bag of words. The paper does without the three. With `quantized` a CPU predicts with int8
+    (other devices never do): several times as fast, probabilities differ by about 0.001.
     """
 
     trees: PositiveInt = 1
@@ -86,6 +87,7 @@ class AttentionXmlConfig(ModelConfig):
     layers: tuple[PositiveInt, ...] = Field((128,), min_length=1)
     word_skip: bool = True
     logsumexp_score: bool = True
+    quantized: bool = True
     dropout: float = Field(0.5, ge=0, lt=1)
     pretraining_epochs: Annotated[int, Field(ge=0)] = 0
     words: WordSettings = WordSettings()
@@ -129,6 +131,7 @@ class AttentionXml(Model):
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        gpu=True,
         extra="neural",
     )
     Config = AttentionXmlConfig
@@ -232,8 +235,16 @@ class AttentionXml(Model):
         targets = [tree.targets(part.targets) for part in sets]
         levels = [[Documents(part.tokens, each) for each in above] for part, above in zip(sets, targets, strict=True)]
         if config.pretraining_epochs:
-            seed = derived_seed(config.seed, at)
-            table = pretrain_words(table, levels[0][0], levels[1][0], config.pretraining_epochs, seed)
+            table = pretrain_words(
+                table,
+                levels[0][0],
+                levels[1][0],
+                config.pretraining_epochs,
+                derived_seed(config.seed, at),
+                checkpoints,
+                f"tree{at}-words",
+                config.training.device,
+            )
         beams = [Beam.at_root(len(part.tokens)) for part in sets]  # the nodes that the search has reached
         for depth, level in enumerate(tree.levels):
             followed = beams[0].with_positives(targets[0][depth - 1], width) if depth else beams[0]
@@ -243,14 +254,17 @@ class AttentionXml(Model):
                 network = self._network(torch.tensor(table), level.shape[1])
             if networks:
                 network.init_from_parent(networks[-1], tree.parents(depth) if config.logsumexp_score else None)
-            learner = LevelLearner(network, level, levels[0][depth], followed, levels[1][depth], beams[1])
+            learner = LevelLearner(
+                network, level, levels[0][depth], followed, levels[1][depth], beams[1], config.quantized
+            )
             network.init_output_bias(learner.share_of_positives())
             train_network(learner, config.training.at(depth), seed, checkpoints, name)
             networks.append(network)
             if depth + 1 < tree.depth:
                 with torch_threads() as cores:
+                    what = f"{name}: finding candidates"
                     beams = [
-                        expand_beam(network, level, part.tokens, beam, width, cores, f"{name}: finding candidates")
+                        expand_beam(network, level, part.tokens, beam, width, cores, what, config.quantized)
                         for part, beam in zip(sets, beams, strict=True)
                     ]
         return networks
@@ -259,6 +273,9 @@ class AttentionXml(Model):
         from xmtc.models.attentionxml.network import AttentionXmlNetwork
 
         return AttentionXmlNetwork(table, labels, self.config)
+
+    def _networks(self) -> list[nn.Module]:
+        return [network for member in self.members_ for network in member.networks]
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         return Predictions.blend(self._lists(corpus, k), k=k)
@@ -284,7 +301,7 @@ class AttentionXml(Model):
                 def search(documents: NDArray[np.int64], member: Member = member) -> tuple[Any, Any]:
                     def score(depth: int, rows: Any, nodes: Any) -> NDArray[np.float32]:
                         network, level = member.networks[depth], member.tree.levels[depth]
-                        return children_scores(network, level, tokens, documents, rows, nodes)
+                        return children_scores(network, level, tokens, documents, rows, nodes, self.config.quantized)
 
                     return beam_search(member.tree, score, len(documents), beam_width, length)
 
@@ -299,6 +316,7 @@ class AttentionXml(Model):
         import torch
 
         from xmtc.nn.batching import padded
+        from xmtc.nn.devices import device_of
 
         place = self.seen_.place(label)
         if place is None:
@@ -308,10 +326,13 @@ class AttentionXml(Model):
         probabilities = [float(found.scores[0][found.ids[0] == label].sum()) for found in lists]
         assert query.texts is not None
         tokens = self.tokenizer_.encode(query.texts, self.config.words.max_tokens)
+        each = []
         with torch.inference_mode():
-            ids, lengths = padded(tokens, np.zeros(1, np.int64))
-            each = [member.networks[-1].attention_weights(ids, lengths, place) for member in self.members_]
-        shares = np.nan_to_num(np.mean([np.asarray(part) for part in each], axis=0))
+            for member in self.members_:
+                network = member.networks[-1]
+                ids, lengths = (part.to(device_of(network)) for part in padded(tokens, np.zeros(1, np.int64)))
+                each.append(network.attention_weights(ids, lengths, place).cpu().numpy())
+        shares = np.nan_to_num(np.mean(each, axis=0))
         spans = [
             (start, end, float(share)) for (start, end), share in zip(self.tokenizer_.spans(text), shares, strict=False)
         ]

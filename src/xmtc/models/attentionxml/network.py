@@ -7,7 +7,6 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -16,8 +15,8 @@ from torch.utils.checkpoint import checkpoint
 
 from xmtc.models.attentionxml.quantized import QuantizedStates, int8_bilstm_forward
 from xmtc.nn.batching import Ints
-from xmtc.nn.dropout import dropout
-from xmtc.nn.layers import BiLstm, WordEmbedding, init_output_bias, padding_mask
+from xmtc.nn.dropout import DropoutRng, dropout
+from xmtc.nn.layers import BiLstm, WordEmbedding, init_output_bias, lookup, padding_mask
 
 if TYPE_CHECKING:
     from xmtc.models.attentionxml.model import AttentionXmlConfig
@@ -47,15 +46,23 @@ class AttentionXmlNetwork(nn.Module):
         self.dropout = config.dropout
 
     def forward(
-        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, rng: np.random.Generator | None = None
+        self,
+        ids: Tensor,
+        lengths: Tensor,
+        candidates: Tensor | None = None,
+        rng: DropoutRng | None = None,
+        quantized: bool = False,
     ) -> Tensor:
-        """(documents, tokens) -> logits (documents, labels), or (documents, candidates)."""
-        scores: Tensor = self.head(self.hidden(ids, lengths, rng), lengths, candidates)
+        """(documents, tokens) -> logits (documents, labels), or (documents, candidates).
+
+        `quantized` is for prediction on a CPU: int8 products, without gradients.
+        """
+        scores: Tensor = self.head(self.hidden(ids, lengths, rng, quantized), lengths, candidates, quantized)
         return scores
 
-    def hidden(self, ids: Tensor, lengths: Tensor, rng: np.random.Generator | None = None) -> Tensor:
+    def hidden(self, ids: Tensor, lengths: Tensor, rng: DropoutRng | None = None, quantized: bool = False) -> Tensor:
         """The states of the words, (documents, tokens, 2 * hidden), each number between -1 and 1."""
-        if torch.is_inference_mode_enabled():
+        if quantized:
             distinct, places = torch.unique(ids, return_inverse=True)
             vectors = self.words(distinct)
             states = int8_bilstm_forward(self.encoder, vectors, places, lengths)
@@ -76,7 +83,7 @@ class AttentionXmlNetwork(nn.Module):
         """Take over the weights of the network of the level above; with `parents`, each label its parent's query."""
         taken = {name: weight for name, weight in above.state_dict().items() if not name.startswith(LABEL_TABLE)}
         if parents is not None:
-            taken["head.rows.weight"] = above.head.rows.weight.detach()[torch.from_numpy(parents)]
+            taken["head.rows.weight"] = above.head.rows.weight.detach().cpu()[torch.from_numpy(parents)]
         self.load_state_dict(taken, strict=False)
 
     def init_output_bias(self, share: float) -> None:
@@ -96,8 +103,8 @@ class LabelAttention(nn.Module):
     see the weighted mean, not how well the query matched.
 
     `candidates` are labels for each document; without them all labels are scored. The table's gradient then has rows
-    for these alone (`sparse`). Prediction multiplies int8 states where all labels are scored. Labels come in chunks:
-    documents x labels x tokens never exists at once.
+    for these alone (`sparse`). With `quantized`, for prediction on a CPU, int8 states are multiplied where all labels
+    are scored. Labels come in chunks: documents x labels x tokens never exists at once.
 
     >>> attention = LabelAttention(7, width=4, layers=[3, 2], sparse=False, logsumexp_score=True)
     >>> attention(torch.zeros(2, 5, 4), torch.tensor([5, 2])).shape
@@ -117,10 +124,11 @@ class LabelAttention(nn.Module):
         for weight in (self.rows.weight, self.first.weight, *(layer.weight for layer in further), self.output.weight):
             nn.init.xavier_uniform_(weight)
 
-    def forward(self, hidden: Tensor, lengths: Tensor, candidates: Tensor | None = None) -> Tensor:
+    def forward(
+        self, hidden: Tensor, lengths: Tensor, candidates: Tensor | None = None, quantized: bool = False
+    ) -> Tensor:
         """(documents, tokens, width) -> scores (documents, labels), or (documents, candidates)."""
         blocked = padding_mask(lengths, hidden.shape[1])[:, :, None]  # (documents, tokens, 1)
-        quantized = torch.is_inference_mode_enabled()
         matmul = QuantizedStates(hidden).matmul if quantized else partial(functional.linear, hidden)
         projected = matmul(self.first.weight)  # (documents, tokens, first layer)
         labels = self.rows.num_embeddings if candidates is None else candidates.shape[1]
@@ -138,7 +146,7 @@ class LabelAttention(nn.Module):
 
     def attention_weights(self, hidden: Tensor, lengths: Tensor, label: int) -> Tensor:
         """The attention weights of a label over the words of one document, (tokens,)."""
-        row: Tensor = self.rows(torch.tensor([label]))[0]
+        row = lookup(self.rows, torch.tensor([label]).to(hidden.device))[0]
         return (hidden[0, : int(lengths[0])] @ row).softmax(0)
 
     def _scores(
@@ -153,11 +161,12 @@ class LabelAttention(nn.Module):
     ) -> Tensor:
         """Of labels `start` to `end`, or of these candidates."""
         if candidates is None:
-            found = matmul(self.rows.weight[start:end])  # (documents, tokens, labels)
+            found = matmul(self.rows.weight[start:end].to(hidden.device))  # (documents, tokens, labels)
         else:
-            found = hidden @ self.rows(candidates[:, start:end]).transpose(1, 2)
+            found = hidden @ lookup(self.rows, candidates[:, start:end]).transpose(1, 2)
         found.masked_fill_(blocked, -torch.inf)
-        mean, log_sum = _Attend.apply(found, projected)  # type: ignore[no-untyped-call]
+        single = torch.promote_types(found.dtype, torch.float32)  # also where the rest has numbers of two bytes
+        mean, log_sum = _Attend.apply(found.to(single), projected.to(single))  # type: ignore[no-untyped-call]
         shared: Tensor = self.further(torch.relu_(mean + self.first.bias))  # (documents, labels, last layer)
         scores: Tensor = self.output(shared).squeeze(-1)
         if self.logsumexp_score is not None:
@@ -177,11 +186,12 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, found: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """(means, logarithms of sums)."""
-        top = found.amax(1, keepdim=True)
-        attention_weights = (found - top).exp_()
-        total = attention_weights.sum(1, keepdim=True)
-        attention_weights.div_(total)
-        mean = torch.matmul(attention_weights.transpose(1, 2), values)
+        with torch.autocast(found.device.type, enabled=False):
+            top = found.amax(1, keepdim=True)
+            attention_weights = (found - top).exp_()
+            total = attention_weights.sum(1, keepdim=True)
+            attention_weights.div_(total)
+            mean = torch.matmul(attention_weights.transpose(1, 2), values)
         ctx.save_for_backward(attention_weights, values, mean)
         return mean, (top + total.log()).squeeze(1)
 

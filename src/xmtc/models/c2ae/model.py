@@ -37,6 +37,8 @@ from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from xmtc.models.c2ae.network import CoupledAutoencoder
 
 WEIGHTS = "network"
@@ -85,6 +87,7 @@ class C2ae(Model):
         summary="an autoencoder of the labels; a second network maps features into its latent space",
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
+        gpu=True,
         extra="neural",
     )
     Config = C2aeConfig
@@ -125,6 +128,9 @@ class C2ae(Model):
 
         config = self.config
         return CoupledAutoencoder(self.vectors_.width, labels, self._latent(labels), config.hidden, config.dropout)
+
+    def _networks(self) -> list[nn.Module]:
+        return [self.network_]
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         ids, scores = self.network_.best(self.vectors_.transform(corpus), k)

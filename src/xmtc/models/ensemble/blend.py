@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -33,6 +33,9 @@ from xmtc.models.explanation import Explanation
 from xmtc.models.registry import CATALOGUE, make, model_class
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderReader, FolderWriter
+
+if TYPE_CHECKING:
+    from torch import nn
 
 #: A tenth of the documents is held out for the weights, but at least 500 (or a fifth, if that is less), at most 2000.
 MIN_HOLDOUT, MAX_HOLDOUT = 500, 2000
@@ -101,6 +104,9 @@ class Ensemble(Model):
                 evidence += [f"the words are those of {self.names_[at]}", *why.evidence]
                 return replace(why, label=name, score=score, evidence=tuple(evidence))
         return Explanation(name, score, (), tuple(evidence))
+
+    def _networks(self) -> list[nn.Module]:
+        return [network for member in self.members_ for network in member._networks()]
 
     def _save(self, folder: FolderWriter) -> None:
         facts = []

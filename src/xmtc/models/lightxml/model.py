@@ -37,7 +37,8 @@ from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree
 from xmtc.models.base import Capabilities, ModelConfig
 from xmtc.models.fine_tuning import FineTunedModel
-from xmtc.nn.settings import EncoderSettings, Epoch, TransformerTraining
+from xmtc.nn.encoders.settings import EncoderSettings, TransformerTraining
+from xmtc.nn.settings import Epoch
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.seeding import derived_seed
 from xmtc.text.document_features import DocumentVectors
@@ -104,6 +105,7 @@ class LightXml(FineTunedModel):
         summary="a fine-tuned transformer with dynamic negative sampling",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
+        gpu=True,
         extra="neural",
     )
     Config = LightXmlConfig

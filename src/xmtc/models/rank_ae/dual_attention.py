@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -11,47 +12,66 @@ from torch import Tensor, nn
 
 from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
-from xmtc.nn.batching import Ints
-from xmtc.nn.dropout import dropout
-from xmtc.nn.layers import as_tensor
+from xmtc.nn.batching import Batch, Entries, Ints
+from xmtc.nn.layers import lookup
 
 NOISY_FEATURES = 2048  # features that get noise in a batch
 
 
 @dataclass(frozen=True)
-class Bags:
+class Bags(Entries):
     """The features of some documents, one document after the other: no padding, whatever their lengths.
 
     Values are scaled to a mean square of 1 in each document, so that the channel attention sees numbers of about the
     same size in long and in short ones.
     """
 
-    features: Tensor  # (entries,)
-    values: Tensor  # (entries,)
-    rows: Tensor  # (entries,): which document
-    lengths: Tensor  # (documents,): entries of each
-
     @classmethod
-    def of(cls, matrix: Csr, documents: Ints | slice) -> Bags:
+    def of(cls, matrix: Csr, documents: Ints | slice = slice(None)) -> Self:
         """Some rows of a matrix of documents x features.
 
         >>> from scipy.sparse import csr_array
         >>> bags = Bags.of(csr_array(np.array([[0.0, 0.0], [3.0, 4.0]], np.float32)), np.array([1, 0]))
-        >>> bags.features.tolist(), bags.rows.tolist(), bags.lengths.tolist()
-        ([0, 1], [0, 0], [2.0, 0.0])
+        >>> bags.columns.tolist(), bags.rows.tolist(), bags.lengths.tolist()
+        ([0, 1], [0, 0], [2, 0])
         """
         part = take_rows(matrix, documents)
-        lengths = np.diff(part.indptr)
+        lengths = np.diff(part.indptr).astype(np.int64)
         rows = np.repeat(np.arange(len(lengths)), lengths)
         squares = np.bincount(rows, part.data.astype(np.float64) ** 2, minlength=len(lengths))
         scale = np.sqrt(np.divide(lengths, squares, out=np.zeros(len(lengths)), where=squares > 0))
         values = (part.data * scale[rows]).astype(np.float32)
-        features = as_tensor(part.indices.astype(np.int64))
-        return cls(features, as_tensor(values), as_tensor(rows), as_tensor(lengths.astype(np.float32)))
+        return cls(*map(torch.from_numpy, (rows, part.indices.astype(np.int64), values, lengths)))
 
-    def some(self, rate: float, rng: np.random.Generator) -> Bags:
+    def some(self, rate: float, rng: np.random.Generator) -> Self:
         """The same after dropout of features."""
-        return replace(self, values=dropout(self.values, rate, rng))
+        if rate == 0:
+            return self
+        kept = torch.from_numpy(rng.random(len(self.values), np.float32) >= rate)
+        return replace(self, values=self.values * kept / (1 - rate))
+
+
+@dataclass(frozen=True)
+class Noise(Batch):
+    """Normal noise on features of documents, present or not; of many features some get it, with as much more noise."""
+
+    shared: ClassVar[frozenset[str]] = frozenset({"features"})
+
+    features: Tensor  # (some,)
+    values: Tensor  # (documents, some)
+
+    @classmethod
+    def sampled(cls, documents: int, features: int, size: float, rng: np.random.Generator) -> Self:
+        """Noise of this size, for documents of length 1 in the space of features.
+
+        >>> Noise.sampled(3, 9, 0.1, np.random.default_rng(0)).values.shape
+        torch.Size([3, 9])
+        """
+        some = min(features, NOISY_FEATURES)
+        chosen = np.sort(rng.choice(features, some, replace=False))
+        values = rng.standard_normal((documents, some), np.float32)
+        values *= size * math.sqrt(features / some)
+        return cls(torch.from_numpy(chosen), torch.from_numpy(values))
 
 
 class DualAttention(nn.Module):
@@ -80,20 +100,17 @@ class DualAttention(nn.Module):
 
     def forward(self, bags: Bags) -> Tensor:
         """(documents, channels); zero for a document without features."""
-        weighed = self.attended(self.features(bags.features) * bags.values[:, None])  # (entries, channels)
-        sums = weighed.new_zeros(len(bags.lengths), weighed.shape[1]).index_add(0, bags.rows, weighed)
+        weighed = self.attended(self.weighed(bags))
+        sums = weighed.new_zeros(bags.count, weighed.shape[1]).index_add(0, bags.rows, weighed)
         return sums * bags.lengths.clamp(min=1).rsqrt()[:, None]
 
-    def noise(self, documents: int, size: float, rng: np.random.Generator) -> Tensor:
-        """What this much normal noise on every feature, present or not, does to the vectors: (documents, channels).
+    def noise(self, noise: Noise) -> Tensor:
+        """What noise on features does to the vectors of documents, (documents, channels)."""
+        return noise.values @ self.attended(lookup(self.features, noise.features))
 
-        Documents have length 1 in the space of features. Of many features some are drawn, with as much more noise.
-        """
-        features = len(self.features.weight)
-        some = min(features, NOISY_FEATURES)
-        chosen = as_tensor(np.sort(rng.choice(features, some, replace=False)))
-        drawn = as_tensor(rng.standard_normal((documents, some), np.float32) * (size * math.sqrt(features / some)))
-        return drawn @ self.attended(self.features(chosen))
+    def weighed(self, bags: Bags) -> Tensor:
+        """Spatial attention, (entries, channels)."""
+        return lookup(self.features, bags.columns) * bags.values[:, None]
 
     def attended(self, weighed: Tensor) -> Tensor:
         """Channel attention, (entries, channels)."""
@@ -101,6 +118,6 @@ class DualAttention(nn.Module):
 
     def channels(self, bags: Bags) -> Tensor:
         """How much each channel of each feature counts, (entries, channels), between 0 and 1."""
-        weighed = self.features(bags.features) * bags.values[:, None]
+        weighed = self.weighed(bags)
         attention: Tensor = torch.ones_like(weighed) if self.excitation is None else self.excitation(weighed)
         return attention

@@ -67,12 +67,12 @@ class _RankingLoss(torch.autograd.Function):
         too_high = gradient.sum(1) * a_wrong
         gradient *= a_wrong[:, None]
         too_low = (below > 0).to(above.dtype) * a_right[rows]
-        # Of several lowest ones the first takes the blame.
-        places = torch.where(is_lowest, torch.arange(len(rows)), len(rows))
+        # Of several lowest ones the first takes the blame; a document without relevant labels has none, and pushes a
+        # place behind all others.
+        places = torch.where(is_lowest, torch.arange(len(rows), device=rows.device), len(rows))
         first = places.new_full((documents,), len(rows)).scatter_reduce_(0, rows, places, "amin")
-        with_right = first < len(rows)
-        pushed = too_low.index_add_(0, first[with_right], too_high[with_right])
-        highest = torch.arange(documents) * labels + at_highest
+        pushed = torch.cat([too_low, too_low.new_zeros(1)]).index_add_(0, first, too_high)[:-1]
+        highest = torch.arange(documents, device=rows.device) * labels + at_highest
         in_each = torch.zeros_like(outer).index_add_(0, rows, (below > 0).to(above.dtype)) * a_right
         gradient.put_(highest, in_each, accumulate=True)
         gradient.put_(flat, -pushed, accumulate=True)

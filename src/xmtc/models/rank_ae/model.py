@@ -48,7 +48,7 @@ from xmtc.text.tfidf import TfIdfSettings
 from xmtc.text.word_vectors import read_vectors
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from xmtc.models.rank_ae.network import AutoEncoder, AutoEncoderLearner
     from xmtc.nn.datasets import Examples
@@ -132,6 +132,7 @@ class RankAe(Model):
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
         explain=True,
+        gpu=True,
         extra="neural",
     )
     Config = RankAeConfig
@@ -206,6 +207,9 @@ class RankAe(Model):
 
         return AutoEncoder(table, labels, self.config, sparse=labels > MANY_LABELS)
 
+    def _networks(self) -> list[nn.Module]:
+        return [self.network_]
+
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.models.rank_ae.network import PREDICT_BATCH, best_labels
         from xmtc.nn.parallel import torch_threads
@@ -224,19 +228,19 @@ class RankAe(Model):
         import torch
 
         from xmtc.models.rank_ae.dual_attention import Bags
+        from xmtc.nn.devices import device_of
 
         if self.vectors_.tfidf is None:
             raise XmtcError("this rank_ae model was trained on features, so no words explain its answers")
         query = self.vectors_.transform(Corpus.of([text]))
         words = [self.vectors_.tfidf.terms[int(at)] for at in query.indices]
         with torch.inference_mode():
-            bags = Bags.of(query, slice(None))
-            channels = self.network_.attention.channels(bags).numpy()  # (words, channels)
+            bags, device = Bags.of(query), device_of(self.network_)
+            channels = self.network_.attention.channels(bags.to(device)).cpu().numpy()  # (words, channels)
             attention = np.nan_to_num(np.abs(bags.values.numpy()) * channels.mean(1))
             order = np.argsort(-attention, kind="stable")
-            scores = self._shown(
-                self.network_(Bags.of(_left_out(query, order[:LEFT_OUT]), slice(None)))[:, label].numpy()
-            )
+            fewer = Bags.of(_left_out(query, order[:LEFT_OUT])).to(device)
+            scores = self._shown(self.network_(fewer)[:, label].cpu().numpy())
         share = attention / (attention.sum() or 1)
         falls = scores[0] - scores[1:]
         evidence = [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,15 +14,16 @@ from torch.nn import functional
 
 from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
-from xmtc.models.rank_ae.dual_attention import Bags, DualAttention
+from xmtc.models.rank_ae.dual_attention import Bags, DualAttention, Noise
 from xmtc.models.rank_ae.loss import ranking_loss
-from xmtc.nn.batching import Ints
+from xmtc.nn.batching import Batch, Entries, Ints
 from xmtc.nn.datasets import Examples
-from xmtc.nn.dropout import dropout
-from xmtc.nn.layers import as_tensor, finite
+from xmtc.nn.devices import device_of
+from xmtc.nn.dropout import DropoutRng, dropout
+from xmtc.nn.layers import finite, lookup
 from xmtc.nn.learner import Learner
 from xmtc.nn.level import MAX_SCORES
-from xmtc.nn.parallel import Cores
+from xmtc.nn.parallel import Cores, Worker
 
 if TYPE_CHECKING:
     from xmtc.models.rank_ae.model import RankAeConfig
@@ -72,29 +74,46 @@ class AutoEncoder(nn.Module):
         """Scores of all labels, (documents, labels)."""
         return self.decode(self.place(bags))
 
-    def place(
-        self, bags: Bags, rate: float = 0.0, noise: float = 0.0, rng: np.random.Generator | None = None
-    ) -> Tensor:
+    def place(self, bags: Bags, noise: Noise | None = None, rate: float = 0.0, rng: DropoutRng | None = None) -> Tensor:
         """F: (documents, latent)."""
         documents = self.attention(bags)
-        if noise and rng is not None:
-            documents = documents + self.attention.noise(len(documents), noise, rng)
+        if noise is not None:
+            documents = documents + self.attention.noise(noise)
         latent: Tensor = self.to_latent(dropout(documents, rate, rng))
         return latent
 
-    def encode(self, labels: Tensor, offsets: Tensor) -> Tensor:
-        """E: (documents, latent); the labels of document i begin at offsets[i]."""
-        table = self.encoder
-        sums = functional.embedding_bag(labels, table.weight, offsets, mode="sum", sparse=table.sparse)
-        latent: Tensor = self.encoded(torch.relu(sums + self.encoder_bias))
+    def encode(self, labels: Entries) -> Tensor:
+        """E: (documents, latent)."""
+        table = self.encoder.weight  # may lie in the CPU's memory while all else is on a device
+        ids, starts = labels.columns.to(table.device), labels.starts.to(table.device)
+        sums = functional.embedding_bag(ids, table, starts, mode="sum", sparse=self.encoder.sparse)
+        latent: Tensor = self.encoded(torch.relu(sums.to(labels.columns.device) + self.encoder_bias))
         return latent
 
     def decode(self, latent: Tensor, candidates: Tensor | None = None) -> Tensor:
-        """D: (documents, labels), or (documents, candidates) for candidates that all documents share."""
+        """D: (documents, labels), or (documents, candidates) for candidates that all documents share.
+
+        Scores of all labels are computed where their table is.
+        """
         hidden = torch.relu(self.decoder(latent))
         if candidates is None:
-            return functional.linear(hidden, self.scores.weight, self.biases.weight[:, 0])
-        return functional.linear(hidden, self.scores(candidates), self.biases(candidates)[:, 0])
+            table = self.scores.weight
+            return functional.linear(hidden.to(table.device), table, self.biases.weight[:, 0])
+        return functional.linear(hidden, lookup(self.scores, candidates), lookup(self.biases, candidates)[:, 0])
+
+
+@dataclass(frozen=True)
+class AutoEncoderBatch(Batch):
+    """Documents and their labels, as the network learns from them."""
+
+    shared: ClassVar[frozenset[str]] = frozenset({"candidates"})
+
+    bags: Bags
+    noise: Noise | None
+    seen: Entries  #: labels that E sees
+    relevant: Entries  #: all labels of the documents, by their place among the candidates
+    candidates: Tensor | None  #: labels that are scored; None for all
+    mean_labels: float  #: of a document, in the whole batch
 
 
 class AutoEncoderLearner(Learner[AutoEncoder]):
@@ -107,68 +126,80 @@ class AutoEncoderLearner(Learner[AutoEncoder]):
         self.lengths = np.full(documents, 1 + train.features.nnz // documents)
         self.valid_targets = valid.targets
 
-    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
-        """The mean over the documents."""
-        config = self.config
+    def batch(self, documents: Ints, rng: np.random.Generator) -> AutoEncoderBatch:
+        """See `Learner`."""
+        config, features = self.config, self.train.features
+        bags = Bags.of(features, documents).some(config.feature_dropout, rng)
+        noise = None
+        if config.feature_noise:
+            noise = Noise.sampled(len(documents), features.shape[1], config.feature_noise, rng)
         relevant = take_rows(self.train.targets, documents)
-        rows = np.repeat(np.arange(len(documents)), np.diff(relevant.indptr))
-        bags = Bags.of(self.train.features, documents).some(config.feature_dropout, rng)
-        points = self.network.place(bags, config.dropout, config.feature_noise, rng)
         # The encoder sees some of the relevant labels only, and the decoder is to find all: else it learns to copy.
-        seen = rng.random(len(rows)) >= config.denoise
-        offsets = np.searchsorted(rows[seen], np.arange(len(documents)))
-        labels = as_tensor(relevant.indices[seen].astype(np.int64))
-        codes = self.network.encode(labels, as_tensor(offsets))
-        if config.standardise:
-            codes = standardised(codes)
+        seen = relevant.copy()
+        seen.data = (rng.random(seen.nnz) >= config.denoise).astype(np.float32)
+        seen.eliminate_zeros()
         candidates, columns = self.candidates(relevant, rng)
-        places = as_tensor(rows), as_tensor(columns)
+        places = replace(Entries.of(relevant), columns=torch.from_numpy(columns))
+        return AutoEncoderBatch(bags, noise, Entries.of(seen), places, candidates, relevant.nnz / len(documents))
+
+    def loss(self, batch: AutoEncoderBatch, worker: Worker) -> Tensor:
+        """The mean over the documents."""
+        config, network = self.config, self.network
+        points = network.place(batch.bags, batch.noise, config.dropout, worker.rng)
+        codes = network.encode(batch.seen)
+        if config.standardise:
+            codes = standardised(codes, worker.gather(codes))
 
         def reconstruction(loss: Loss, latent: Tensor) -> Tensor:
-            return self.reconstruction(loss, self.network.decode(latent, candidates), *places)
+            return worker.mean(self.reconstruction(loss, network.decode(latent, batch.candidates), batch))
 
-        loss = functional.mse_loss(points, codes) + config.balance * reconstruction(config.loss, codes)
+        apart = functional.mse_loss(points, codes, reduction="sum") / (worker.documents * points.shape[1])
+        loss = apart + config.balance * reconstruction(config.loss, codes)
         return loss + config.x_decode * reconstruction(config.x_loss, points) if config.x_decode else loss
 
-    def reconstruction(self, loss: Loss, scores: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """Lae, the mean over documents; one whose labels are all relevant, or none, has a loss of 0."""
-        config = self.config
+    def reconstruction(self, loss: Loss, scores: Tensor, batch: AutoEncoderBatch) -> Tensor:
+        """Lae of each document; one whose labels are all relevant, or none, has a loss of 0."""
+        config, rows, columns = self.config, batch.relevant.rows, batch.relevant.columns
+        scores = scores.float()  # also where the network computes with fewer digits
         if loss == "ranking":
             shown = torch.sigmoid(scores) if config.output == "sigmoid" else scores
-            return ranking_loss(shown, rows, columns, config.margin, config.normalise).mean()
+            return ranking_loss(shown, rows, columns, config.margin, config.normalise)
         wanted = torch.zeros_like(scores)
         wanted[rows, columns] = 1
-        found = wanted.sum(1)
+        found = batch.relevant.lengths
         counted = (found > 0) & (found < scores.shape[1])
         each = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none").sum(1) * counted
-        return each.mean() / found.mean().clamp(min=1) if config.normalise else each.mean()
+        return each / max(1.0, batch.mean_labels) if config.normalise else each
 
     def candidates(self, relevant: Csr, rng: np.random.Generator) -> tuple[Tensor | None, Ints]:
         """(labels that are scored, None for all; where among them each relevant label is).
 
         With very many labels, whose tables are sparse, those are the relevant ones of a batch and some at random.
         """
+        labels = relevant.indices.astype(np.int64)
         if not self.network.scores.sparse:
-            return None, relevant.indices.astype(np.int64)
-        drawn = rng.integers(0, relevant.shape[1], self.config.negative_samples)
-        chosen = np.unique(np.concatenate([relevant.indices.astype(np.int64), drawn]))
-        return as_tensor(chosen), np.searchsorted(chosen, relevant.indices)
+            return None, labels
+        sampled = rng.integers(0, relevant.shape[1], self.config.negative_samples)
+        chosen = np.unique(np.concatenate([labels, sampled]))
+        return torch.from_numpy(chosen), np.searchsorted(chosen, labels)
 
     def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
         """The k best labels of each validation document."""
         return best_labels(self.network, self.valid.features, k, cores)[0]
 
 
-def standardised(codes: Tensor) -> Tensor:
-    """Mean 0 and variance 1 in each dimension of the latent space, over the documents of a batch.
+def standardised(codes: Tensor, of_batch: Tensor) -> Tensor:
+    """Mean 0 and variance 1 in each dimension of the latent space, over all documents of a batch.
 
     Without this the loss between the two latents can be brought to nothing by making both of them small.
 
-    >>> standardised(torch.tensor([[1.0], [3.0]])).round(decimals=3).tolist()
+    >>> codes = torch.tensor([[1.0], [3.0]])
+    >>> standardised(codes, codes).round(decimals=3).tolist()
     [[-1.0], [1.0]]
     """
-    centred = codes - codes.mean(0)
-    return centred * (centred.square().mean(0) + SMALLEST_VARIANCE).rsqrt()
+    of_batch = of_batch.float()
+    variance, mean = torch.var_mean(of_batch, 0, correction=0)
+    return (codes - mean) * (variance + SMALLEST_VARIANCE).rsqrt()
 
 
 def best_labels(
@@ -179,13 +210,13 @@ def best_labels(
     k = min(k, labels)
     ids, scores = np.zeros((features.shape[0], k), np.int32), np.zeros((features.shape[0], k), np.float32)
     size = max(1, min(PREDICT_BATCH, MAX_SCORES // labels))
-    starts = range(0, features.shape[0], size)
+    starts, device = range(0, features.shape[0], size), device_of(network)
 
     def work(start: int) -> tuple[Tensor, Tensor]:
         with torch.inference_mode():
-            found = network(Bags.of(features, slice(start, start + size)))
+            found = network(Bags.of(features, slice(start, start + size)).to(device))
             return finite(found, 1e30).topk(k)
 
     for start, (values, which) in zip(starts, cores.map(work, starts), strict=True):
-        ids[start : start + size], scores[start : start + size] = which.numpy(), values.numpy()
+        ids[start : start + size], scores[start : start + size] = which.cpu().numpy(), values.cpu().numpy()
     return ids, scores

@@ -16,7 +16,7 @@ from xmtc.corpus.sparse import unit_rows
 from xmtc.corpus.strings import Strings
 from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.models.treaderxml.teacher import Teacher, knowledge, label_texts
-from xmtc.nn.settings import EncoderSettings
+from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.search.neighbours import DocumentSearch, Neighbours
 from xmtc.search.sparse_index import SparseIndex
 from xmtc.storage import FolderReader, FolderWriter
@@ -99,14 +99,17 @@ class NeighbourKnowledge:
         return some
 
     def encode(
-        self, corpus: Corpus, settings: EncoderSettings | None, checkpoints: Checkpoints
+        self, corpus: Corpus, settings: EncoderSettings | None, checkpoints: Checkpoints, device: str = "cpu"
     ) -> NDArray[np.float32] | None:
-        """Take an encoder, if there is to be one; its vectors of the training documents, kept with the checkpoints."""
+        """Take an encoder, if there is to be one; its vectors of the training documents, kept with the checkpoints.
+
+        It computes on `device`, such as "auto".
+        """
         from xmtc.nn.encoders.embeddings import EncoderVectors
 
         if settings is None:
             return None
-        self.encoder = EncoderVectors.pretrained(settings)
+        self.encoder = EncoderVectors.pretrained(settings, device)
         kept = checkpoints.get("encoded")
         if kept is None:
             kept = {"vectors": self.encoder.transform(corpus)}

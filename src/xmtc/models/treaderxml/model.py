@@ -48,7 +48,8 @@ from xmtc.labelspace.tree import build_tree
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.models.treaderxml.teacher import Strongest, Teacher, label_texts
-from xmtc.nn.settings import EncoderSettings, Epoch, TrainingSettings
+from xmtc.nn.encoders.settings import EncoderSettings
+from xmtc.nn.settings import Epoch, TrainingSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.search.neighbours import DocumentSearch, Floats, Neighbours, SearchSettings
 from xmtc.seeding import derived_seed
@@ -61,7 +62,7 @@ from xmtc.text.token_store import TokenStore
 from xmtc.text.word_tokenizer import WordTokenizer
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from xmtc.models.treaderxml.knowledge import KnowledgeSettings, NeighbourKnowledge, TReaderInputs
     from xmtc.models.treaderxml.network import TReaderNetwork
@@ -147,6 +148,7 @@ class TReaderXml(Model):
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        gpu=True,
         extra="neural",
     )
     Config = TReaderXmlConfig
@@ -212,7 +214,8 @@ class TReaderXml(Model):
         self.seen_ = SeenLabels.of(corpus.label_counts)
         self.knowledge_ = NeighbourKnowledge(self._knowledge_settings, self.seen_, corpus.targets, None, ids=corpus.ids)
         tokens, table = self._words(corpus)
-        encoded = self.knowledge_.encode(corpus, config.encoder if config.encoded else None, checkpoints)
+        encoder = config.encoder if config.encoded else None
+        encoded = self.knowledge_.encode(corpus, encoder, checkpoints, config.training.device)
         near = self._find_neighbours(corpus, tokens, table, encoded, checkpoints)
         clusters = self._build_teacher(corpus, tokens)
         everyone, targets = self.knowledge_.inputs(corpus, tokens, near, encoded), self.knowledge_.seen_targets
@@ -263,7 +266,8 @@ class TReaderXml(Model):
         if not knowledge.wanted:
             return None
         words = (self.tokenizer_, tokens, table)
-        vectors, matrix = fit_vectors(config, corpus, words, (knowledge.encoder, encoded))
+        read = (knowledge.encoder, encoded)
+        vectors, matrix = fit_vectors(config, corpus, words, read, config.training.device)
         knowledge.search = DocumentSearch.of(config.search, vectors, matrix, corpus.texts, config.seed)
         if config.names:
             knowledge.compare_names(corpus.labels)
@@ -328,6 +332,16 @@ class TReaderXml(Model):
         encoded = None if encoder is None else encoder.transform(corpus)
         return self.knowledge_.inputs(corpus, tokens, self.knowledge_.nearest(corpus, encoded), encoded)
 
+    def _networks(self) -> list[nn.Module]:
+        from xmtc.nn.encoders.embeddings import EncoderVectors
+
+        networks: list[nn.Module] = [self.scorer_.network]
+        searching = None if self.knowledge_.search is None else self.knowledge_.search.vectors
+        for reader in (self.knowledge_.encoder, searching):
+            if isinstance(reader, EncoderVectors) and reader.encoder not in networks:
+                networks.append(reader.encoder)
+        return networks
+
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.nn.level import PREDICT_BATCH
         from xmtc.nn.parallel import torch_threads
@@ -343,7 +357,7 @@ class TReaderXml(Model):
 
     def _explain(self, text: str, label: int) -> Explanation:
         """The neighbours that brought the label, the parents they added, and the words attended."""
-        from xmtc.nn.batching import padded
+        from xmtc.nn.devices import device_of
 
         labels, config = self._fitted(), self.config
         place = self.seen_.place(label)
@@ -353,17 +367,15 @@ class TReaderXml(Model):
         top = self._predict(query, len(labels))
         score = float(top.scores[0][top.ids[0] == label].sum())
         inputs = self._inputs(query)
-        teacher_batch = self.scorer_.teacher_batch(inputs, document)
-        encoded = self.scorer_.encoded(inputs, document)
-        taught, looked = self.scorer_.network.attention_weights(
-            *padded(inputs.tokens, document), teacher_batch, place, encoded
-        )
+        network = self.scorer_.network
+        batch = self.scorer_.batch(inputs, document).to(device_of(network))
+        taught, looked = network.attention_weights(batch.ids, batch.lengths, batch.teacher, place, batch.encoded)
         shares = looked / (looked.sum() or 1)
         where = zip(self.tokenizer_.spans(text), shares.tolist(), strict=False)
         spans = [(start, end, share) for (start, end), share in where]
         near, known = self.knowledge_.nearest(query), self.tokenizer_.words
         evidence = self.knowledge_.said_by_neighbours(near, label, labels, known)
-        if teacher_batch is not None:
+        if batch.teacher is not None:
             evidence.append(f"the teacher's words have {float(taught.sum()):.0%} of the attention")
         if config.votes and inputs.votes is not None:
             voted = float(inputs.votes.toarray()[0, place])

@@ -6,7 +6,7 @@ Shapes: B documents, n words of a text, m words of the teacher's knowledge, d nu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from xmtc.nn.dropout import dropout
-from xmtc.nn.layers import WordEmbedding, padding_mask
+from xmtc.nn.batching import Batch
+from xmtc.nn.dropout import DropoutRng, dropout
+from xmtc.nn.layers import WordEmbedding, lookup, padding_mask
 
 if TYPE_CHECKING:
     from xmtc.models.treaderxml.model import TReaderXmlConfig
@@ -47,7 +48,8 @@ class SelfAttention(nn.Module):
         """(B, n, d) -> (B, n, d)."""
         queries, keys, values = self._split(vectors)
         visible = None
-        if not self.causal and int(lengths.min()) < vectors.shape[1]:
+        # On a CPU it costs nothing to see that there is no padding; a device would be waited for.
+        if not self.causal and (lengths.device.type != "cpu" or int(lengths.min()) < vectors.shape[1]):
             visible = ~padding_mask(lengths, vectors.shape[1])[:, None, None, :]  # (B, 1, 1, n)
         seen = functional.scaled_dot_product_attention(
             queries, keys, values, attn_mask=visible, is_causal=self.causal
@@ -59,7 +61,7 @@ class SelfAttention(nn.Module):
         queries, keys, _ = self._split(vectors)
         scores = queries @ keys.transpose(2, 3) / queries.shape[3] ** 0.5
         if self.causal:
-            hidden = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1)
+            hidden = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).triu(1)
             scores = scores.masked_fill(hidden, -torch.inf)
         weights: Tensor = scores.softmax(3)
         return weights
@@ -103,11 +105,24 @@ class Reading(nn.Module):
 
 
 @dataclass(frozen=True)
-class TeacherBatch:
+class TeacherBatch(Batch):
     """Teacher knowledge of a batch: the words of the labels that occur in it, and each document's weights for them."""
+
+    shared: ClassVar[frozenset[str]] = frozenset({"words"})
 
     words: Tensor  #: (labels, m) word ids, 0 after the last word
     weights: Tensor  #: (B, labels)
+
+    def part(self, documents: slice) -> TeacherBatch:
+        """Some of the documents, with the labels that they have weights for.
+
+        >>> knowledge = TeacherBatch(torch.tensor([[3, 4], [5, 0]]), torch.tensor([[1.0, 1.0], [0.0, 2.0]]))
+        >>> knowledge.part(slice(1, 2))
+        TeacherBatch(words=tensor([[5, 0]]), weights=tensor([[2.]]))
+        """
+        weights = self.weights[documents]
+        known = weights.any(0)
+        return TeacherBatch(self.words[known], weights[:, known])
 
 
 class LabelRows(nn.Module):
@@ -128,7 +143,7 @@ class LabelRows(nn.Module):
         """(B, width) -> (B, all labels or those given)."""
         if labels is None:
             return functional.linear(hidden, self.rows.weight, self.bias.weight[:, 0])
-        return functional.linear(hidden, self.rows(labels), self.bias(labels)[:, 0])
+        return functional.linear(hidden, lookup(self.rows, labels), lookup(self.bias, labels)[:, 0])
 
 
 class TReaderNetwork(nn.Module):
@@ -145,6 +160,7 @@ class TReaderNetwork(nn.Module):
     torch.Size([2, 7])
     """
 
+    members: Tensor  # (clusters, most labels of one), while it is trained with candidates from clusters
     unvoted: Tensor  # the share of labels without votes that are right, before anything is learned
 
     def __init__(
@@ -181,7 +197,7 @@ class TReaderNetwork(nn.Module):
         teacher_batch: TeacherBatch | None,
         votes: Tensor | None = None,
         labels: Tensor | None = None,
-        rng: np.random.Generator | None = None,
+        rng: DropoutRng | None = None,
         encoded: Tensor | None = None,
     ) -> Tensor:
         """(B, n) word ids -> logits (B, labels), of all labels or those given; `votes` are for the same labels."""
@@ -231,14 +247,14 @@ class TReaderNetwork(nn.Module):
         lengths: Tensor,
         teacher_batch: TeacherBatch | None,
         encoded: Tensor | None = None,
-        rng: np.random.Generator | None = None,
+        rng: DropoutRng | None = None,
     ) -> Tensor:
         """What is known about a document before labels are scored, (B, bottleneck)."""
         joined, ends, _ = self._read(ids, lengths, teacher_batch, rng)
         return self._squeezed(self._pooled(self.interaction(joined, ends), ends), encoded, rng)
 
     def _read(
-        self, ids: Tensor, lengths: Tensor, teacher_batch: TeacherBatch | None, rng: np.random.Generator | None
+        self, ids: Tensor, lengths: Tensor, teacher_batch: TeacherBatch | None, rng: DropoutRng | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(teacher's and student's readings behind each other, where they end, where the teacher's end)."""
         parts: list[tuple[Tensor, Tensor]] = []
@@ -262,9 +278,9 @@ class TReaderNetwork(nn.Module):
         """
         assert self.nothing is not None
         present = (teacher_batch.words > 0).float()  # (labels, m)
-        rows = self.words.words(teacher_batch.words) * present[:, :, None]  # (labels, m, d)
-        sums = (teacher_batch.weights @ rows.flatten(1)).unflatten(1, rows.shape[1:])  # (B, m, d)
-        counts = teacher_batch.weights @ present  # (B, m)
+        rows = lookup(self.words.words, teacher_batch.words) * present[:, :, None]  # (labels, m, d)
+        sums = (teacher_batch.weights @ rows.flatten(1)).view(-1, *rows.shape[1:])  # (B, m, d)
+        counts = (teacher_batch.weights @ present).float()  # (B, m); two bytes could not tell SMALLEST from 0
         lengths = (counts > 0).sum(1)
         means = sums / counts.clamp(min=SMALLEST)[:, :, None]
         ignorant = torch.zeros_like(counts, dtype=torch.bool)
@@ -276,7 +292,7 @@ class TReaderNetwork(nn.Module):
         blocked = padding_mask(ends, mixed.shape[1])[:, :, None]
         return torch.cat([_mean(mixed, ends), mixed.masked_fill(blocked, -torch.inf).amax(1)], 1)
 
-    def _squeezed(self, pooled: Tensor, encoded: Tensor | None, rng: np.random.Generator | None) -> Tensor:
+    def _squeezed(self, pooled: Tensor, encoded: Tensor | None, rng: DropoutRng | None) -> Tensor:
         if encoded is not None:
             pooled = torch.cat([pooled, ENCODED_LENGTH * encoded], 1)
         return dropout(torch.relu(self.bottleneck(pooled)), self.dropout, rng)
@@ -298,9 +314,10 @@ class TReaderNetwork(nn.Module):
             joined, ends, taught = self._read(ids, lengths, teacher_batch, None)
             weights = self.interaction.weights(joined).detach().requires_grad_()
             pooled = self._pooled(self.interaction.with_weights(joined, weights), ends)
-            score = self.scores(self._squeezed(pooled, encoded, None), None)[0, label]
+            only = torch.tensor([label]).to(ids.device)
+            score = self.scores(self._squeezed(pooled, encoded, None), None, only)[0, 0]
             (slope,) = torch.autograd.grad(score, weights)
-        raised = np.nan_to_num((weights * slope).detach().clamp(min=0).sum((0, 1, 2)).numpy())
+        raised = np.nan_to_num((weights * slope).detach().clamp(min=0).sum((0, 1, 2)).cpu().numpy())
         shares = raised / (raised.sum() or 1)
         return shares[: int(taught[0])], shares[int(taught[0]) : int(ends[0])]
 
@@ -311,15 +328,14 @@ def behind(first: Tensor, first_lengths: Tensor, second: Tensor, second_lengths:
     >>> one, two = torch.tensor([[[1.0], [0.0]]]), torch.tensor([[[5.0], [6.0]]])
     >>> both, ends = behind(one, torch.tensor([1]), two, torch.tensor([2]))
     >>> both.flatten().tolist(), ends.tolist()
-    ([1.0, 5.0, 6.0], [3])
+    ([1.0, 5.0, 6.0, 6.0], [3])
     """
-    ends = first_lengths + second_lengths
-    places = torch.arange(int(ends.max()))
-    start = first_lengths[:, None]
-    last = first.shape[1] + second.shape[1] - 1
-    sources = torch.where(places < start, places, (first.shape[1] + places - start).clamp(max=last))
+    # As wide as both together, although the longest may be shorter: a device would be waited for to know.
+    width, start = first.shape[1] + second.shape[1], first_lengths[:, None]
+    places = torch.arange(width, device=first.device)
+    sources = torch.where(places < start, places, (first.shape[1] + places - start).clamp(max=width - 1))
     both = torch.cat([first, second], 1)
-    return both.gather(1, sources[:, :, None].expand(-1, -1, both.shape[2])), ends
+    return both.gather(1, sources[:, :, None].expand(-1, -1, both.shape[2])), first_lengths + second_lengths
 
 
 def _mean(vectors: Tensor, lengths: Tensor) -> Tensor:

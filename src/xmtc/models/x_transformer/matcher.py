@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,12 +14,13 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.strings import Strings
 from xmtc.labelspace.tree import LabelTree
-from xmtc.nn.batching import Ints
+from xmtc.nn.batching import Batch, Entries, Ints
 from xmtc.nn.datasets import Documents, LabelledTexts, train_valid_split, validation_rows
-from xmtc.nn.dropout import dropout
-from xmtc.nn.encoders.encoder import Encoder, EncoderTexts
+from xmtc.nn.devices import device_of
+from xmtc.nn.dropout import DropoutRng, dropout
+from xmtc.nn.encoders.encoder import Encoder, EncoderBatch, EncoderTexts
 from xmtc.nn.learner import Learner
-from xmtc.nn.parallel import Cores, torch_threads
+from xmtc.nn.parallel import Cores, Worker, torch_threads
 from xmtc.nn.settings import TrainingSettings
 from xmtc.text.token_store import TokenStore
 
@@ -44,30 +46,38 @@ class Matcher(nn.Module):
             nn.init.normal_(self.output.weight, std=deviation, generator=torch.Generator().manual_seed(seed))
             nn.init.constant_(self.output.bias, NO if clusters > 1 else YES)
 
-    def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
+    def forward(self, batch: EncoderBatch, rng: DropoutRng | None = None) -> Tensor:
         """Scores (documents, clusters)."""
-        return self._scored(dropout(self.encoder(texts, documents, rng), self.dropout, rng))
+        return self._scored(dropout(self.encoder(batch, rng), self.dropout, rng))
 
     def scores(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """The same from the encoder's vectors, without dropout; always finite, whatever a model file holds."""
         with torch.inference_mode():
-            found = self._scored(torch.from_numpy(vectors))
-            finite: NDArray[np.float32] = found.nan_to_num_(nan=-LARGEST).clamp_(-LARGEST, LARGEST).numpy()
+            found = self._scored(torch.from_numpy(vectors).to(device_of(self)))
+            finite: NDArray[np.float32] = found.nan_to_num_(nan=-LARGEST).clamp_(-LARGEST, LARGEST).cpu().numpy()
         return finite
 
     def _scored(self, vectors: Tensor) -> Tensor:
         assert self.output is not None
         scores: Tensor = self.output(vectors)
-        return scores
+        return scores.float()
 
 
 def squared_hinge(scores: Tensor, relevant: Tensor) -> Tensor:
-    """The mean of max(0, 1 - y score)^2, y being 1 where `relevant` is 1 and -1 where it is 0.
+    """Of each document the mean of max(0, 1 - y score)^2, y being 1 where `relevant` is 1 and -1 where it is 0.
 
-    >>> squared_hinge(torch.tensor([[2.0, 0.0, -3.0]]), torch.tensor([[1.0, 1.0, 0.0]])).item()
-    0.3333333432674408
+    >>> squared_hinge(torch.tensor([[2.0, 0.0, -3.0]]), torch.tensor([[1.0, 1.0, 0.0]])).tolist()
+    [0.3333333432674408]
     """
-    return torch.relu(1 - (2 * relevant - 1) * scores).square().mean()
+    return torch.relu(1 - (2 * relevant - 1) * scores).square().mean(1)
+
+
+@dataclass(frozen=True)
+class MatcherBatch(Batch):
+    """Documents as the encoder reads them, and their clusters."""
+
+    texts: EncoderBatch
+    clusters: Entries
 
 
 class MatcherLearner(Learner[Matcher]):
@@ -80,10 +90,17 @@ class MatcherLearner(Learner[Matcher]):
         self.network, self.train, self.valid = network, train, valid
         self.lengths, self.valid_targets = train.texts.lengths, valid.targets
 
-    def loss(self, documents: Ints, rng: np.random.Generator) -> Tensor:
+    def batch(self, documents: Ints, rng: np.random.Generator) -> MatcherBatch:
+        """Texts and clusters."""
+        clusters = Entries.of(take_rows(self.train.targets, documents))
+        return MatcherBatch(self.network.encoder.batch(self.train.texts, documents), clusters)
+
+    def loss(self, batch: MatcherBatch, worker: Worker) -> Tensor:
         """Squared hinge, the mean over documents and clusters."""
-        relevant = torch.from_numpy(take_rows(self.train.targets, documents).toarray())
-        return squared_hinge(self.network(self.train.texts, documents, rng), relevant)
+        scores = self.network(batch.texts, worker.rng)
+        relevant = torch.zeros_like(scores)
+        relevant[batch.clusters.rows, batch.clusters.columns] = 1
+        return worker.mean(squared_hinge(scores, relevant))
 
     def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
         """The k best labels of each validation document."""
@@ -115,7 +132,7 @@ def tuned(
     with torch_threads() as cores:
 
         def read(part: Documents) -> LabelledTexts:
-            in_file = settings.processes > 1
+            in_file = settings.devices > 1
             texts = EncoderTexts(part.tokens) if done else network.encoder.texts(part.tokens, cores, in_file=in_file)
             return LabelledTexts(texts, tree.targets(part.targets)[0])
 

@@ -41,7 +41,7 @@ from xmtc.labelspace.tree import LabelTree, build_tree
 from xmtc.memory import give_back_memory
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation
-from xmtc.nn.settings import EncoderSettings, TransformerTraining
+from xmtc.nn.encoders.settings import EncoderSettings, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
 from xmtc.search.beam import beam_search
@@ -55,8 +55,9 @@ from xmtc.text.tfidf import TfIdfSettings
 from xmtc.text.token_store import TokenStore
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from xmtc.models.x_transformer.matcher import Matcher
-    from xmtc.nn.encoders.encoder import Encoder
     from xmtc.nn.serialization import Arrays
 
 LIST_LENGTH = 100  # of each member's list before members are averaged
@@ -132,6 +133,7 @@ class XTransformer(Model):
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        gpu=True,
         extra="neural",
     )
     Config = XTransformerConfig
@@ -176,6 +178,9 @@ class XTransformer(Model):
     def _linear(self) -> bool:
         return self.config.matcher == "linear"
 
+    def _networks(self) -> list[nn.Module]:
+        return [*self.networks_]
+
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         config = self.config
         self.vectors_ = DocumentVectors(config.tfidf)
@@ -201,13 +206,11 @@ class XTransformer(Model):
 
     def _clustered(self, corpus: Corpus, features: Csr, checkpoints: Checkpoints) -> tuple[list[LabelTree], Vectors]:
         """(for each member a tree of two levels, clusters and labels; the untuned encoder's vectors, if needed)."""
-        from xmtc.models.x_transformer.matcher import Matcher
-
         assert corpus.texts is not None
         kinds, seen = self.config.label_vectors, np.flatnonzero(corpus.label_counts)
         untuned, trees = np.zeros((0, 0), np.float32), []
         if self._linear or {*kinds} - {"documents"}:
-            plain = Matcher(self._encoder(), clusters=0, dropout=0.0)
+            plain = self._matcher(clusters=0)
             if self._linear or "embeddings" in kinds:
                 untuned = self._encoded(plain, corpus.texts, checkpoints, "vectors")
             if self._linear:
@@ -227,14 +230,19 @@ class XTransformer(Model):
             trees.append(tree if tree.depth == 2 else LabelTree((LabelTree.of([[[0]]]).levels[0], *tree.levels)))
         return trees, untuned
 
-    def _encoder(self) -> Encoder:
-        """The encoder as it comes."""
+    def _matcher(self, clusters: int, seed: int | None = None) -> Matcher:
+        """A new matcher on the encoder as it comes, where it is to be trained."""
+        from xmtc.models.x_transformer.matcher import Matcher
+        from xmtc.nn.devices import device_called, place
         from xmtc.nn.encoders.encoder import Encoder
         from xmtc.nn.encoders.pretrained import load_pretrained
 
-        pretrained = load_pretrained(self.config.encoder.name)
+        config = self.config
+        pretrained = load_pretrained(config.encoder.name)
         self.tokenizer_ = pretrained.tokenizer
-        return Encoder.of(pretrained, self.config.encoder)
+        network = Matcher(Encoder.of(pretrained, config.encoder), clusters, config.dropout, seed)
+        place(network, device_called(config.training.device))
+        return network
 
     def _tokens(self, texts: Strings) -> TokenStore:
         return self.tokenizer_.encode(texts, self.config.encoder.max_tokens)
@@ -260,11 +268,11 @@ class XTransformer(Model):
         self, tree: LabelTree, at: int, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints
     ) -> Vectors:
         """Train a matcher; gives its vectors of all training documents."""
-        from xmtc.models.x_transformer.matcher import Matcher, tuned
+        from xmtc.models.x_transformer.matcher import tuned
 
         assert corpus.texts is not None
         config, seed, clusters = self.config, derived_seed(self.config.seed, at), tree.levels[0].shape[1]
-        network = Matcher(self._encoder(), clusters, config.dropout, seed)
+        network = self._matcher(clusters, seed)
         self.networks_.append(network)
         if clusters == 1:  # nothing to decide
             return self._encoded(network, corpus.texts, checkpoints, f"matcher{at}-vectors")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from xmtc.nn.dropout import dropout
+from xmtc.nn.dropout import DropoutRng, dropout
 from xmtc.nn.layers import BiLstm, WordEmbedding, init_output_bias, padding_mask
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class BiLstmNetwork(nn.Module):
         self.dropout = config.dropout
 
     def forward(
-        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, rng: np.random.Generator | None = None
+        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, rng: DropoutRng | None = None
     ) -> Tensor:
         """(documents, tokens) -> logits (documents, labels)."""
         if candidates is not None:

@@ -35,7 +35,7 @@ from xmtc.text.embedding_table import WordSettings
 from xmtc.text.word_tokenizer import WordTokenizer
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from xmtc.models.xml_cnn.bilstm import BiLstmNetwork
     from xmtc.models.xml_cnn.network import ConvolutionNetwork
@@ -88,6 +88,7 @@ class XmlCnn(Model):
         summary="convolutions over word vectors, dynamic max pooling and a bottleneck layer; scores all labels",
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
+        gpu=True,
         extra="neural",
     )
     Config = XmlCnnConfig
@@ -134,6 +135,9 @@ class XmlCnn(Model):
 
         kind = ConvolutionNetwork if self.config.network == "cnn" else BiLstmNetwork
         return kind(table, labels, self.config)
+
+    def _networks(self) -> list[nn.Module]:
+        return [self.network_]
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.nn.level import PREDICT_BATCH, Beam, expand_beam

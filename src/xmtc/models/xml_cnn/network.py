@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from xmtc.nn.dropout import dropout
+from xmtc.nn.dropout import DropoutRng, dropout
 from xmtc.nn.layers import WordEmbedding, init_output_bias, padding_mask
 
 if TYPE_CHECKING:
@@ -73,8 +72,8 @@ class _LargestInChunks(torch.autograd.Function):
             vectors.transpose(1, 2)[:, :, None], windows.transpose(1, 2)[:, :, None], stride=(1, stride)
         )  # (documents, filters, 1, places)
         values = values[:, :, 0].transpose(1, 2)  # (documents, places, filters)
-        places = chunk_places(counts, chunks)  # (documents, chunks, longest chunk)
-        rows = places + torch.arange(len(values))[:, None, None] * values.shape[1]
+        places = chunk_places(counts, chunks, values.shape[1])  # (documents, chunks, longest chunk)
+        rows = places + torch.arange(len(values), device=values.device)[:, None, None] * values.shape[1]
         chunked = values.reshape(-1, values.shape[2]).index_select(0, rows.flatten()).view(*rows.shape, -1)
         largest, at = chunked.max(2)
         ctx.save_for_backward(vectors, windows, places.gather(2, at) * stride)
@@ -86,9 +85,9 @@ class _LargestInChunks(torch.autograd.Function):
         vectors, windows, starts = ctx.saved_tensors  # starts: (documents, chunks, filters), a window's first word
         documents, tokens, dimensions = vectors.shape
         filters, width, _ = windows.shape
-        taps = torch.arange(width)
-        words = (starts + torch.arange(documents)[:, None, None] * tokens)[..., None] + taps
-        weights = (torch.arange(filters)[:, None] * width + taps).expand_as(words)
+        taps, device = torch.arange(width, device=vectors.device), vectors.device
+        words = (starts + torch.arange(documents, device=device)[:, None, None] * tokens)[..., None] + taps
+        weights = (torch.arange(filters, device=device)[:, None] * width + taps).expand_as(words)
         values = gradients[0][..., None].expand_as(words)  # all three: (documents, chunks, filters, width)
         to_vectors = to_windows = None
         if ctx.needs_input_grad[0]:
@@ -111,15 +110,17 @@ class _LargestInChunks(torch.autograd.Function):
         return to_vectors, to_windows, None, None, None
 
 
-def chunk_places(counts: Tensor, chunks: int) -> Tensor:
+def chunk_places(counts: Tensor, chunks: int, most: int) -> Tensor:
     """The places of each chunk, (documents, chunks, longest chunk); shorter chunks repeat their last place.
 
-    >>> chunk_places(torch.tensor([5, 2]), 2).tolist()
+    No document has more than `most` places.
+
+    >>> chunk_places(torch.tensor([5, 2]), 2, most=5).tolist()
     [[[0, 1, 1], [2, 3, 4]], [[0, 0, 0], [1, 1, 1]]]
     """
-    bounds = torch.arange(chunks + 1) * counts[:, None] // chunks  # (documents, chunks + 1)
-    longest = int(bounds.diff().max())
-    return torch.minimum(bounds[:, :-1, None] + torch.arange(longest), bounds[:, 1:, None] - 1)
+    bounds = torch.arange(chunks + 1, device=counts.device) * counts[:, None] // chunks  # (documents, chunks + 1)
+    steps = torch.arange(-(-most // chunks), device=counts.device)
+    return torch.minimum(bounds[:, :-1, None] + steps, bounds[:, 1:, None] - 1)
 
 
 class ConvolutionNetwork(nn.Module):
@@ -142,7 +143,7 @@ class ConvolutionNetwork(nn.Module):
         self.dropout = config.dropout
 
     def forward(
-        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, rng: np.random.Generator | None = None
+        self, ids: Tensor, lengths: Tensor, candidates: Tensor | None = None, rng: DropoutRng | None = None
     ) -> Tensor:
         """(documents, tokens) -> logits (documents, labels)."""
         if candidates is not None:

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import XmtcError
+from xmtc.nn.devices import device_called, place
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
 from xmtc.nn.encoders.pretrained import load_pretrained
+from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.nn.parallel import torch_threads
 from xmtc.nn.serialization import read_network, weights_of
-from xmtc.nn.settings import EncoderSettings
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.mean_embeddings import unit
 from xmtc.text.subword_tokenizer import SubwordTokenizer
@@ -26,10 +27,12 @@ class EncoderVectors:
         self.tokenizer, self.encoder, self.max_tokens = tokenizer, encoder, max_tokens
 
     @classmethod
-    def pretrained(cls, settings: EncoderSettings) -> EncoderVectors:
-        """From a folder, the hub, or "minilm"."""
+    def pretrained(cls, settings: EncoderSettings, device: str = "cpu") -> EncoderVectors:
+        """From a folder, the hub, or "minilm"; it computes on a device, such as "auto"."""
         found = load_pretrained(settings.name)
-        return cls(found.tokenizer, Encoder.of(found, _plain(settings)), settings.max_tokens)
+        encoder = Encoder.of(found, _plain(settings))
+        place(encoder, device_called(device))
+        return cls(found.tokenizer, encoder, settings.max_tokens)
 
     @property
     def width(self) -> int:

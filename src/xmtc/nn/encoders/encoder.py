@@ -1,17 +1,17 @@
 """A pretrained transformer that makes a vector of each document: whole, or with its lower layers frozen.
 
 The frozen part runs once, without dropout; what it finds is kept (`HiddenStateCache`) and read in every epoch. That is
-what makes training affordable on a CPU. Threads may call an encoder at the same time: dropout uses their own `rng`.
+what makes training affordable on a CPU. Threads may call an encoder at the same time: on a CPU, dropout uses their own
+`rng`.
 """
 
 from __future__ import annotations
 
-import copy
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -21,17 +21,19 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from xmtc.errors import ConfigError
-from xmtc.nn.batching import Ints, by_tokens, padded
-from xmtc.nn.dropout import RngDropoutMode
+from xmtc.nn.batching import Batch, Ints, by_tokens, padded
+from xmtc.nn.devices import device_of, has_bfloat16
+from xmtc.nn.dropout import DropoutRng, RngDropoutMode
 from xmtc.nn.encoders.families import XLNET, Family, family_of
 from xmtc.nn.encoders.hidden_state_cache import HiddenStateCache
 from xmtc.nn.encoders.pretrained import Pretrained, empty_encoder
+from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.nn.parallel import Cores
-from xmtc.nn.settings import EncoderSettings
 from xmtc.progress import progress
 from xmtc.text.token_store import TokenStore
 
 MAX_BATCH_TOKENS = 2048  # with padding, in prediction
+_switching = threading.Lock()  # of encoders between training and evaluation
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,15 @@ class EncoderTexts:
     def lengths(self) -> Ints:
         """How much there is to compute for each document."""
         return self.tokens.lengths if self.states is None else self.states.lengths
+
+
+@dataclass(frozen=True)
+class EncoderBatch(Batch):
+    """Some documents, padded to the longest of them; see `Encoder.batch`."""
+
+    given: Tensor  #: token ids (documents, tokens), or what the frozen layers found (documents, tokens, width)
+    inside: Tensor  #: (documents, tokens), false where there is padding
+    has_padding: bool
 
 
 def batches_of(texts: EncoderTexts) -> list[Ints]:
@@ -62,8 +73,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.model = model
         self.pooling, self.last_layers = pooling, last_layers
-        self.checkpointing = settings.checkpointing
-        self.mixed = settings.precision == "bfloat16" or (settings.precision == "auto" and computes_bfloat16())
+        self.checkpointing, self.precision = settings.checkpointing, settings.precision
         config: Any = model.config
         self.family: Family | None = family_of(config)
         self.depth = int(config.num_hidden_layers)
@@ -167,16 +177,17 @@ class Encoder(nn.Module):
         """
         if not self.frozen:
             return EncoderTexts(tokens)
-        whole = self.frozen == self.depth
+        whole, device = self.frozen == self.depth, device_of(self)
         plain = EncoderTexts(tokens)
         width = self.width if whole else self.width // self.last_layers
         store = HiddenStateCache(np.ones(len(tokens), np.int64) if whole else tokens.lengths, width, in_file)
 
         def work(documents: Ints) -> Tensor:
+            batch = self.batch(plain, documents).to(device)
             with torch.inference_mode():
                 if whole:
-                    return self.forward(plain, documents)[:, None]
-                return self._run(*self._begin(plain, documents), slice(0, self.frozen), None)[-1]
+                    return self.forward(batch)[:, None].cpu()
+                return self._states(batch, slice(0, self.frozen), None)[-1].cpu()
 
         for documents, states in self._work(work, plain, cores, what):
             store.put(documents, states, self._left and not whole)
@@ -185,10 +196,11 @@ class Encoder(nn.Module):
     def vectors(self, texts: EncoderTexts, cores: Cores, what: str = "encoding") -> NDArray[np.float32]:
         """The vectors of all documents, (documents, width), without dropout."""
         result = np.empty((len(texts.tokens), self.width), np.float32)
+        device = device_of(self)
 
         def work(documents: Ints) -> Tensor:
             with torch.inference_mode():
-                return self.forward(texts, documents)
+                return self.forward(self.batch(texts, documents).to(device)).cpu()
 
         for documents, found in self._work(work, texts, cores, what):
             result[documents] = found.numpy()
@@ -204,60 +216,80 @@ class Encoder(nn.Module):
                 yield documents, found
                 bar.advance()
 
-    def forward(self, texts: EncoderTexts, documents: Ints, rng: np.random.Generator | None = None) -> Tensor:
+    def batch(self, texts: EncoderTexts, documents: Ints) -> EncoderBatch:
+        """Some documents as `forward` takes them, in the CPU's memory."""
+        config: Any = self.model.config
+        if texts.states is not None:
+            given = texts.states.padded(documents, self._left)
+        else:
+            given, _ = padded(texts.tokens, documents, config.pad_token_id or 0, self._left)
+        lengths = texts.lengths[documents]
+        longest = given.shape[1]
+        steps = np.arange(longest)
+        inside = steps >= longest - lengths[:, None] if self._left else steps < lengths[:, None]
+        return EncoderBatch(given, torch.from_numpy(inside), bool(lengths.min(initial=longest) < longest))
+
+    def forward(self, batch: EncoderBatch, rng: DropoutRng | None = None) -> Tensor:
         """(documents, width); with dropout if there is an `rng`."""
-        if self.training != (rng is not None):
-            self.train(rng is not None)
-        dropout_rng: AbstractContextManager[Any] = RngDropoutMode(rng) if rng is not None else nullcontext()
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.mixed), dropout_rng:
-            if texts.states is not None and self.frozen == self.depth:
-                return texts.states.padded(documents)[:, 0]
-            hidden, inside = self._begin(texts, documents)
-            layers = slice(0 if texts.states is None else self.frozen, self.depth)
-            found = self._run(hidden, inside, layers, rng)[-self.last_layers :]
-            return torch.cat([self._pooled(each, inside) for each in found], 1).float()
+        with _switching:  # a thread that finds it in training may count on all of its parts being so
+            if self.training != (rng is not None):
+                self.train(rng is not None)
+        kept = batch.given.is_floating_point()
+        if kept and self.frozen == self.depth:
+            return batch.given[:, 0].float()
+        with self._autocast(batch.given.device), self._dropout(batch.given.device, rng):
+            found = self._states(batch, slice(self.frozen if kept else 0, self.depth), rng)[-self.last_layers :]
+            return torch.cat([self._pooled(each, batch.inside) for each in found], 1).float()
+
+    def mixed(self, device: torch.device) -> bool:
+        """Whether its own settings make it compute with bfloat16 there; on a GPU "auto" leaves it to the training's."""
+        if self.precision == "auto":
+            return device.type == "cpu" and has_bfloat16(device)
+        return self.precision == "bfloat16"
+
+    def _autocast(self, device: torch.device) -> AbstractContextManager[Any]:
+        return torch.autocast(device.type, torch.bfloat16) if self.mixed(device) else nullcontext()
+
+    def _dropout(self, device: torch.device, rng: DropoutRng | None) -> AbstractContextManager[Any]:
+        """Elsewhere than on a CPU dropout is torch's own."""
+        if rng is None or device.type != "cpu":
+            return nullcontext()
+        return RngDropoutMode(rng, self.family.document_axis) if self.family is not None else RngDropoutMode(rng)
 
     @property
     def _left(self) -> bool:
         return self.family is not None and self.family.left
 
-    def _begin(self, texts: EncoderTexts, documents: Ints) -> tuple[Tensor, Tensor]:
-        """(ids or kept states, where there is no padding (documents, tokens)) of some documents."""
-        config: Any = self.model.config
-        ids, lengths = padded(texts.tokens, documents, config.pad_token_id or 0, self._left)
-        steps = torch.arange(ids.shape[1])
-        inside = steps >= ids.shape[1] - lengths[:, None] if self._left else steps < lengths[:, None]
-        return ids if texts.states is None else texts.states.padded(documents, self._left), inside
-
-    def _run(self, given: Tensor, inside: Tensor, part: slice, rng: np.random.Generator | None) -> list[Tensor]:
+    def _states(self, batch: EncoderBatch, part: slice, rng: DropoutRng | None) -> list[Tensor]:
         """Hidden states (documents, tokens, width), those that were given first and then those of each layer."""
         family, model = self.family, self.model
         if family is None:
+            mask = batch.inside.long()
             # Nothing says whether an encoder of an unknown family gives its states without being asked.
-            states = model(input_ids=given, attention_mask=inside.long(), output_hidden_states=True).hidden_states
-            return list(states)
-        hidden = family.embed(model, given) if part.start == 0 else given
-        layer_inputs = family.layer_inputs(model, inside)
+            return list(model(input_ids=batch.given, attention_mask=mask, output_hidden_states=True).hidden_states)
+        hidden = family.embed(model, batch.given) if part.start == 0 else batch.given.float()
+        layer_inputs = family.layer_inputs(model, batch.inside, batch.has_padding)
         states = [hidden]
         for layer in self.layers[part]:
             if self.checkpointing and rng is not None:
-                # The second time must drop the same values.
-                contexts = partial(_two_contexts, copy.deepcopy(rng))
-                hidden = checkpoint(
-                    family.run,
-                    layer,
-                    hidden,
-                    layer_inputs,
-                    use_reentrant=False,
-                    preserve_rng_state=False,
-                    context_fn=contexts,
-                )
+                hidden = self._checkpointed(family, layer, hidden, layer_inputs, rng)
             else:
                 hidden = family.run(layer, hidden, layer_inputs)
             states.append(hidden)
         if part.stop == self.depth:
             states[-1] = family.finish(model, states[-1])
         return states
+
+    def _checkpointed(
+        self, family: Family, layer: nn.Module, hidden: Tensor, layer_inputs: Any, rng: DropoutRng
+    ) -> Tensor:
+        """One layer, which is computed a second time in the backward pass and then must drop the same values."""
+        options: dict[str, Any] = {}
+        if hidden.device.type == "cpu":  # elsewhere torch restores the state of the device's generator
+            again = self._dropout(hidden.device, rng.copy())
+            options = {"preserve_rng_state": False, "context_fn": lambda: (nullcontext(), again)}
+        found: Tensor = checkpoint(family.run, layer, hidden, layer_inputs, use_reentrant=False, **options)
+        return found
 
     def _pooled(self, hidden: Tensor, inside: Tensor) -> Tensor:
         """(documents, width) of (documents, tokens, width)."""
@@ -267,18 +299,4 @@ class Encoder(nn.Module):
         lengths = inside.sum(1)
         first = hidden.shape[1] - lengths if self._left else torch.zeros_like(lengths)
         place = first if self.pooling == "first" else first + lengths - 1
-        return hidden[torch.arange(len(hidden)), place]
-
-
-def _two_contexts(rng: np.random.Generator) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """For a layer that is computed twice: the first time there is a generator already."""
-    return nullcontext(), RngDropoutMode(rng)
-
-
-def computes_bfloat16() -> bool:
-    """Whether this processor has instructions for bfloat16; elsewhere it is a hundred times slower than single.
-
-    >>> computes_bfloat16() in (True, False)
-    True
-    """
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+        return hidden[torch.arange(len(hidden), device=hidden.device), place]

@@ -30,7 +30,7 @@ class Family(Protocol):
         """What goes into the lowest layer, from ids (documents, tokens)."""
         ...
 
-    def layer_inputs(self, model: Any, inside: Tensor) -> Any:
+    def layer_inputs(self, model: Any, inside: Tensor, has_padding: bool) -> Any:
         """What every layer is told beside hidden states: masks, positions; `inside` (documents, tokens): no padding."""
         ...
 
@@ -40,6 +40,10 @@ class Family(Protocol):
 
     def finish(self, model: Any, hidden: Tensor) -> Tensor:
         """What comes after the highest layer."""
+        ...
+
+    def document_axis(self, values: Tensor) -> int:
+        """Along which axis documents lie in a tensor that dropout is applied to."""
         ...
 
 
@@ -63,16 +67,16 @@ class LikeBert:
             return wide
         return hidden
 
-    def layer_inputs(self, model: Any, inside: Tensor) -> Tensor | None:
+    def layer_inputs(self, model: Any, inside: Tensor, has_padding: bool) -> Tensor | None:
         """What to add to attention's scores, (documents, 1, 1, tokens); None if there is no padding."""
-        if bool(inside.all()):
+        if not has_padding:
             return None
         lowest = torch.finfo(torch.float32).min
-        return torch.zeros(inside.shape).masked_fill_(~inside, lowest)[:, None, None]
+        return torch.zeros(inside.shape, device=inside.device).masked_fill_(~inside, lowest)[:, None, None]
 
     def run(self, layer: nn.Module, hidden: Tensor, layer_inputs: Tensor | None) -> Tensor:
         """One layer."""
-        if torch.is_inference_mode_enabled() and hasattr(layer, "intermediate"):
+        if not layer.training and hasattr(layer, "intermediate"):
             return _read(layer, hidden, layer_inputs)
         found = layer(hidden, layer_inputs)
         states: Tensor = found[0] if isinstance(found, tuple) else found
@@ -81,6 +85,10 @@ class LikeBert:
     def finish(self, model: Any, hidden: Tensor) -> Tensor:
         """Nothing."""
         return hidden
+
+    def document_axis(self, values: Tensor) -> int:
+        """Always the first."""
+        return 0
 
 
 class XlNet:
@@ -95,21 +103,24 @@ class XlNet:
 
     def embed(self, model: Any, ids: Tensor) -> Tensor:
         """Words alone."""
-        hidden: Tensor = model.dropout(model.word_embedding(ids))
-        return hidden
+        hidden: Tensor = model.dropout(model.word_embedding(ids.T))
+        return hidden.transpose(0, 1)
 
-    def layer_inputs(self, model: Any, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def layer_inputs(self, model: Any, inside: Tensor, has_padding: bool) -> tuple[Tensor, Tensor, Tensor]:
         """(mask (tokens, tokens, documents, 1), segments (tokens, tokens, documents, 2), positions)."""
         documents, tokens = inside.shape
         # A token never sees padding, but padding sees itself, lest its softmax be over nothing.
-        itself = torch.eye(tokens, dtype=torch.bool)[:, :, None]
+        itself = torch.eye(tokens, dtype=torch.bool, device=inside.device)[:, :, None]
         mask = (~inside.T[None] & ~itself).float()[..., None]
-        segment = torch.full((tokens, documents), TEXT).masked_fill_(~inside.T, PADDING)
+        segment = torch.full((tokens, documents), TEXT, device=inside.device).masked_fill_(~inside.T, PADDING)
         segment[-1] = CLS
-        differ = (segment[:, None] != segment[None]).long()
-        segments = nn.functional.one_hot(differ, 2).float()
-        positions = model.dropout(model.relative_positional_encoding(tokens, tokens, bsz=documents))
-        return mask, segments, positions
+        differ = segment[:, None] != segment[None]
+        segments = torch.stack([~differ, differ], -1).float()
+        # As `relative_positional_encoding` of the model, which would begin in the CPU's memory.
+        steps = torch.arange(tokens, -tokens, -1.0, device=inside.device)
+        steps = steps.clamp(-model.clamp_len, model.clamp_len) if model.clamp_len > 0 else steps
+        rates = 10_000 ** (torch.arange(0, model.d_model, 2.0, device=inside.device) / -model.d_model)
+        return mask, segments, model.dropout(model.positional_embedding(steps, rates, documents))
 
     def run(self, layer: nn.Module, hidden: Tensor, layer_inputs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """One layer, which has the tokens first."""
@@ -119,8 +130,12 @@ class XlNet:
 
     def finish(self, model: Any, hidden: Tensor) -> Tensor:
         """Dropout."""
-        finished: Tensor = model.dropout(hidden)
-        return finished
+        finished: Tensor = model.dropout(hidden.transpose(0, 1))
+        return finished.transpose(0, 1)
+
+    def document_axis(self, values: Tensor) -> int:
+        """The second of states and positions (tokens, documents, width), the first of attention weights."""
+        return 1 if values.dim() == 3 else 0
 
 
 def _read(layer: Any, hidden: Tensor, mask: Tensor | None) -> Tensor:

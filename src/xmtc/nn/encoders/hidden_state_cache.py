@@ -15,6 +15,7 @@ from torch import Tensor
 from xmtc.errors import XmtcError
 from xmtc.memory import available_memory
 from xmtc.nn.batching import Ints
+from xmtc.text.token_store import offsets_of
 
 SHARE_OF_MEMORY = 0.5  # of what is free; more goes into a file
 
@@ -29,7 +30,8 @@ class HiddenStateCache:
     """
 
     def __init__(self, lengths: Ints, width: int, in_file: bool = False) -> None:
-        self.offsets: Ints = np.concatenate([[0], np.cumsum(lengths)])
+        self.lengths = lengths  #: vectors of each document
+        self.offsets = offsets_of(lengths)
         self.width = width
         rows = int(self.offsets[-1])
         size = 2 * rows * width
@@ -63,21 +65,16 @@ class HiddenStateCache:
         if self.file is not None:
             self.values = self._mapped()
 
-    @property
-    def lengths(self) -> Ints:
-        """Vectors of each document."""
-        return np.diff(self.offsets)
-
     def put(self, documents: Ints, states: Tensor, left: bool = False) -> None:
         """Keep the vectors (documents, longest, width) of some documents; `left`: the padding comes before them."""
         rows, inside = self._places(documents, states.shape[1], left)
         self.values[rows[inside]] = states[inside].to(torch.float16)
 
     def padded(self, documents: Ints, left: bool = False) -> Tensor:
-        """(documents, longest, width), zero where a document has no more."""
+        """(documents, longest, width) in two bytes a number, zero where a document has no more."""
         rows, inside = self._places(documents, int(self.lengths[documents].max(initial=1)), left)
-        states = torch.zeros(*rows.shape, self.width)
-        states[inside] = self.values[rows[inside]].float()
+        states = torch.zeros(*rows.shape, self.width, dtype=torch.float16)
+        states[inside] = self.values[rows[inside]]
         return states
 
     def _places(self, documents: Ints, longest: int, left: bool) -> tuple[Tensor, Tensor]:

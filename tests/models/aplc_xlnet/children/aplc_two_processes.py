@@ -17,7 +17,7 @@ if __name__ == "__main__":
     settings, corpus = json.loads(sys.argv[1]), small_corpus(60)
     one, two = (
         weights_of(
-            AplcXlNet(**{**settings, "training": {**settings["training"], "processes": count}}).fit(corpus).network_
+            AplcXlNet(**{**settings, "training": {**settings["training"], "devices": count}}).fit(corpus).network_
         )
         for count in (1, 2)
     )
