@@ -11,9 +11,10 @@ from altered_folders import renew_checksum
 from tiny_encoders import SENTENCES, tiny_bert
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.errors import BadModelFolder
+from xmtc.errors import BadModelFolder, ConfigError
 from xmtc.models.registry import load, make
 from xmtc.nn.encoders.embeddings import EncoderVectors
+from xmtc.nn.encoders.encoder import Encoder
 from xmtc.nn.encoders.settings import EncoderSettings
 
 
@@ -45,6 +46,15 @@ def test_neighbours_vote_by_an_encoder(bert: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(loaded.predict(list(SENTENCES)).ids, model.predict(list(SENTENCES)).ids)
     finally:
         (bert / "elsewhere.json").rename(bert / "config.json")
+
+
+def test_an_encoder_that_finds_neighbours_can_move(bert: Path) -> None:
+    settings = {"search": {"vectors": "encoder"}, "encoder": {"name": str(bert)}}
+    model = make("knn", **settings).fit(Corpus.of(SENTENCES, [["a"]] * len(SENTENCES)))
+    assert [type(network) for network in model._networks()] == [Encoder]
+    assert model.to("cpu") is model
+    with pytest.raises(ConfigError, match="there is no device"):
+        EncoderVectors.pretrained(EncoderSettings(name=str(bert)), device="abacus")
 
 
 def test_parts_of_another_encoder(bert: Path, tmp_path: Path) -> None:

@@ -551,8 +551,12 @@ def test_two_processes_have_curves_too(processes: dict[str, Any]) -> None:
     assert points(processes["folder"] / "logs", "loss") == [3, 4, 6, 8, 9, 10, 12, 15, 16]
 
 
+def test_two_processes_do_not_tell_how_they_meet(processes: dict[str, Any]) -> None:
+    assert "distributed" not in processes["said"]
+
+
 def test_two_processes_say_once_that_the_loss_was_no_number(processes: dict[str, Any]) -> None:
-    (said,) = processes["said"].splitlines()
+    (said,) = (line for line in processes["said"].splitlines() if "no finite number" in line)
     assert "no finite number at step 5: training ends with the best weights, those of step 3" in said
     found, learner = processes["no number"], ToyLearner(13, qualities=[0.5])
     trained(learner, short(epochs=1, evaluate_every=3))

@@ -136,11 +136,12 @@ NOISY: dict[str, Any] = {"standardise": True, "denoise": 0.3, "feature_noise": 0
 
 
 def many(sparse: bool = False, **changes: Any) -> AutoEncoderLearner:
-    """A learner with more documents, two of which have no label or all of them."""
+    """A learner with more documents, one without labels; unless candidates are scored, another has all of them."""
     rng = np.random.default_rng(0)
     features = csr_array((rng.random((13, 9)) * (rng.random((13, 9)) < 0.5)).astype(np.float32))
     relevant = rng.random((13, 40)) < 0.1
-    relevant[4], relevant[7] = False, True
+    relevant[4] = False
+    relevant[7] |= not sparse
     config, rows = (
         RankAeConfig(**{**PLAIN, **NOISY, **changes}),
         Examples(features, csr_array(relevant.astype(np.float32))),
@@ -165,7 +166,10 @@ def many(sparse: bool = False, **changes: Any) -> AutoEncoderLearner:
     ids=str,
 )
 def test_loss_and_gradients_do_not_depend_on_how_a_batch_is_split(changes: dict[str, Any]) -> None:
-    assert_same_in_threads(many(**changes), np.random.default_rng(1).permutation(13))
+    made, documents = many(**changes), np.random.default_rng(1).permutation(13)
+    candidates = made.batch(documents, np.random.default_rng(0)).candidates
+    assert candidates is None or len(candidates) < 40
+    assert_same_in_threads(made, documents)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -233,6 +233,10 @@ def test_dense_part(values: np.ndarray[Any, Any], columns: set[int]) -> None:
     np.testing.assert_array_equal(dense_part(entries, 6), values)
 
 
+MANY = 60
+THREES = LabelTree.of([[[*range(20)]], [[at, at + 20, at + 40] for at in range(20)]]).levels[-1]
+
+
 def noisy_learner(kind: str, **changes: Any) -> TReaderLearner:
     """With everything that there is: dropout of all kinds, a teacher, votes, names, an encoder's vectors, clusters."""
     rng, documents = np.random.default_rng(3), 11
@@ -242,16 +246,17 @@ def noisy_learner(kind: str, **changes: Any) -> TReaderLearner:
 
     tokens = TokenStore.of([rng.integers(1, WORDS, rng.integers(1, 9)).tolist() for _ in range(documents)])
     encoded = rng.normal(size=(documents, 5)).astype(np.float32)
-    inputs = TReaderInputs(tokens, sparse(8, 0.3), sparse(LABELS, 0.2), encoded, sparse(LABELS, 0.2))
-    targets = csr_array(np.sign(sparse(LABELS, 0.2).toarray()))
+    inputs = TReaderInputs(tokens, sparse(8, 0.3), sparse(MANY, 0.02), encoded, sparse(MANY, 0.02))
+    targets = csr_array(np.sign(sparse(MANY, 0.02).toarray()))
     config = TReaderXmlConfig(
         heads=2, bottleneck=8, dropout=0.4, votes=True, names=True, search={"vectors": "tfidf"}, **changes
     )
-    candidates = None if kind == "all" else options(kind)
-    clusters = 0 if candidates is None or candidates.clusters is None else 3
+    clusters = THREES if kind in ("tree", "both") else None
+    candidates = None if kind == "all" else Candidates(kind in ("neighbours", "both"), clusters, 2, USUAL)
     with seeded(0):
         table = torch.randn(WORDS, 6)
-        network = TReaderNetwork(table, config, LABELS, clusters, encoded=5, sparse=candidates is not None)
+        rows = 0 if clusters is None else 20
+        network = TReaderNetwork(table, config, MANY, rows, encoded=5, sparse=candidates is not None)
         torch.nn.init.normal_(network.output.rows.weight)
     scorer = TReaderScorer(network, some_scorer().words, candidates)
     return TReaderLearner(scorer, inputs, targets, inputs, targets, knowledge_dropout=0.3)
@@ -260,7 +265,13 @@ def noisy_learner(kind: str, **changes: Any) -> TReaderLearner:
 @pytest.mark.parametrize("kind", ["all", "neighbours", "tree", "both"])
 @pytest.mark.parametrize("branches", ["both", "text", "teacher"])
 def test_loss_and_gradients_do_not_depend_on_how_a_batch_is_split(kind: str, branches: str) -> None:
-    assert_same_in_threads(noisy_learner(kind, branches=branches), np.random.default_rng(0).permutation(11))
+    learner, documents = noisy_learner(kind, branches=branches), np.random.default_rng(0).permutation(11)
+    assert_same_in_threads(learner, documents)
+    if kind != "all":
+        loss_of(learner, documents).backward()  # type: ignore[no-untyped-call]
+        gradient = learner.network.output.rows.weight.grad
+        assert gradient is not None
+        assert 10 < len(gradient.coalesce().indices()[0]) < MANY, "candidates are some of the labels"
 
 
 def test_rows_of_the_tables_that_learn_do_not_depend_on_how_a_batch_is_split() -> None:
