@@ -56,10 +56,15 @@ def cases() -> dict[str, tuple[str, dict[str, Any]]]:
 def machine() -> str:
     """What floating-point results depend on."""
     try:
-        known = set(Path("/proc/cpuinfo").read_text().split("flags", 2)[1].split("\n")[0].split())
-    except (OSError, IndexError):
-        known = set()
-    return " ".join([*(flag for flag in FLAGS if flag in known), *(f"{name}={version(name)}" for name in LIBRARIES)])
+        lines = [line.partition(":") for line in Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()]
+        facts = {key.strip(): value.strip() for key, _, value in lines}
+    except OSError:
+        facts = {}
+    known = set(facts.get("flags", "").split())
+    # Loops are compiled for the very model: one with the same instructions may add up in another order.
+    model = f"model={facts.get('cpu family', '')}.{facts.get('model', '')}"
+    flags = [flag for flag in FLAGS if flag in known]
+    return " ".join([model, *flags, *(f"{name}={version(name)}" for name in LIBRARIES)])
 
 
 def hashes_of(model: Model, folder: Path) -> dict[str, str]:

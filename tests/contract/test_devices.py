@@ -7,6 +7,7 @@ and loss for CUDA itself, without computing. Neither shows how a real GPU rounds
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 from contract_corpus import QUICK, give_encoder, small_corpus
+from warm_processes import ForkServer
 
 from xmtc.errors import ConfigError
 from xmtc.models.registry import CATALOGUE, load, make, model_class
 
+CHILDREN = Path(__file__).parent / "children"
 pytestmark = pytest.mark.needs("torch", "lightning", "transformers")
 NEURAL = [name for name in sorted(CATALOGUE) if model_class(name).capabilities.gpu]
 TREE = {"tree": "tree", "levels": 1, "arity": 2, "max_leaf": 2, "beam_width": 2}
@@ -59,54 +62,21 @@ def settings(form: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     return found
 
 
-def strict_losses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing leave the device while a loss is computed."""
-    from pretend_device import strictly
-
-    from xmtc.nn.trainer import Trainer
-
-    backward = Trainer.backward
-
-    def watched(self: Trainer, *batch: Any) -> Any:
-        loss = type(self.learner).loss
-
-        def strict(*part: Any) -> Any:
-            with strictly():
-                return loss(self.learner, *part)
-
-        monkeypatch.setattr(self.learner, "loss", strict)
-        return backward(self, *batch)
-
-    monkeypatch.setattr(Trainer, "backward", watched)
-
-
+# In processes of their own: torch must know the device before it computes the first gradients.
 @pytest.mark.parametrize("form", FORMS)
 def test_trained_and_used_on_another_device(
-    form: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    form: str, settings: dict[str, Any], tmp_path: Path, fork_server: Callable[..., ForkServer]
 ) -> None:
-    from pretend_device import DEVICE, on_pretend_device
-
-    from xmtc.nn.devices import device_of
-
-    corpus = small_corpus(60)
-    settings["training"]["device"] = "pretend"
-    with on_pretend_device():
-        with monkeypatch.context() as patch:
-            if not settings["training"].get("offload_tables"):  # rows come from the CPU's memory then
-                strict_losses(patch)
-            model = make(FORMS[form][0], **settings).fit(corpus)
-        assert {device_of(network) for network in model._networks()} == {DEVICE}
-        found = model.predict(corpus, k=3)
-        if model.capabilities.explain:
-            model.explain("ship sail wave", "sea")
-        model.save(tmp_path / "model")
-    # What was trained there is loaded here, and the other way round.
-    here = load(tmp_path / "model")
-    np.testing.assert_allclose(here.predict(corpus, k=3).scores, found.scores, atol=0.02)
-    with on_pretend_device():
-        there = load(tmp_path / "model", device="pretend")
-        assert {device_of(network) for network in there._networks()} == {DEVICE}
-        np.testing.assert_allclose(there.predict(corpus, k=3).scores, found.scores, atol=1e-5)
+    # With tables in the CPU's memory, rows go from one to the other.
+    strict = "" if settings["training"].get("offload_tables") else "strict"
+    arguments = (FORMS[form][0], json.dumps(settings), strict, tmp_path / "model")
+    run = fork_server("numba", "lightning.fabric").run(CHILDREN / "on_pretend_device.py", *arguments)
+    assert run.returncode == 0, run.stderr[-3000:]
+    answer = json.loads(run.stdout)
+    np.testing.assert_allclose(answer["loaded"], answer["trained"], atol=1e-5)
+    # What was trained there is loaded here, where attentionxml predicts with int8.
+    here = load(tmp_path / "model").predict(small_corpus(60), k=3)
+    np.testing.assert_allclose(here.scores, answer["trained"], atol=0.02)
 
 
 @pytest.mark.filterwarnings("ignore:PyTorch was compiled without cuDNN")
@@ -141,29 +111,10 @@ def test_losses_are_computed_where_cuda_tensors_are(
         assert loss.shape == ()
 
 
-def test_the_pretended_device_refuses_what_a_gpu_would() -> None:
-    import torch
-    from pretend_device import WrongDevice, on_pretend_device, strictly
-
-    with on_pretend_device():
-        there = torch.arange(3.0, device="pretend")
-        with pytest.raises(WrongDevice, match="two devices"):
-            there + torch.arange(3.0)
-        with pytest.raises((TypeError, RuntimeError), match="numpy"):
-            there.numpy()
-        assert (there + 1).cpu().tolist() == [1, 2, 3]
-        with strictly():
-            assert (there + 1).device.type == "pretend"
-            for leaving in (
-                lambda: there.sum().item(),
-                lambda: there.cpu(),
-                lambda: bool(there.any()),
-                lambda: torch.zeros(3),
-                lambda: torch.arange(3),
-                lambda: torch.tensor([1, 2]).to("pretend"),
-            ):
-                with pytest.raises(WrongDevice):
-                    leaving()
+def test_the_pretended_device_refuses_what_a_gpu_would(fork_server: Callable[..., ForkServer]) -> None:
+    run = fork_server("numba", "lightning.fabric").run(CHILDREN / "pretend_device_refuses.py")
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert run.stdout == ""
 
 
 @pytest.mark.parametrize("name", ["dismec", "knn"])
