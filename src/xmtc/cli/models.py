@@ -20,7 +20,7 @@ def models(
     """
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from xmtc.models.registry import CATALOGUE, model_class
 
@@ -29,7 +29,8 @@ def models(
         for row in settings(model_class(name)().config):
             table.add_row(*map(escape, row))
     else:
-        table = Table("model", "what it does", "input", "scores", "explains", "learns further", "GPU", box=None)
+        name_column = Column("model", no_wrap=True)
+        table = Table(name_column, "what it does", "input", "scores", "explains", "learns further", "GPU", box=None)
         for known in CATALOGUE:
             can = model_class(known).capabilities
             inputs = " or ".join(sorted(can.input, reverse=True))
