@@ -68,8 +68,9 @@ def trained(method: str, corpus: Path, out: Path, *options: str) -> float:
     return time.perf_counter() - start
 
 
-def killed(method: str, corpus: Path, out: Path, seconds: float) -> bool:
-    """Begin to train a model and kill it after some seconds; False if it had ended by then."""
+def killed(method: str, corpus: Path, out: Path, seconds: float) -> float | None:
+    """Begin to train a model and kill it after some seconds; if it had ended by then, how many it took."""
+    start = time.perf_counter()
     process = subprocess.Popen(
         command(method, corpus, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -78,8 +79,8 @@ def killed(method: str, corpus: Path, out: Path, seconds: float) -> bool:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # its children are of the same group
         process.wait()
-        return True
-    return False
+        return None
+    return time.perf_counter() - start
 
 
 def arrays(folder: Path) -> dict[str, bytes]:
@@ -112,9 +113,10 @@ def main() -> None:
             method = methods[number % len(methods)]
             out = folder / f"{method}-{number}"
             moment = rng.uniform(0, whole[method])
-            while not killed(method, corpus, out, moment):  # this run was faster
+            while (ended := killed(method, corpus, out, moment)) is not None:  # the machine is less busy than before
                 shutil.rmtree(out)
-                moment = rng.uniform(0, moment)
+                whole[method] = ended
+                moment = rng.uniform(0, ended)
             kept = sorted(file.stem for file in folder.glob(f".{out.name}.checkpoints/*.safetensors"))
             trained(method, corpus, out, "--resume")
             wrong = different(folder / method, out)
