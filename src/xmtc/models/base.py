@@ -107,6 +107,7 @@ class Model(ABC):
             raise XmtcError(f"{corpus.name}: no documents to train on")
         if not corpus.targets.nnz:
             raise XmtcError(f"{corpus.name}: no document has a label, so there is nothing to learn")
+        self._check_devices(corpus)
         self._check_memory(corpus)
         start = time.perf_counter()
         self._unchecked = None
@@ -323,6 +324,14 @@ class Model(ABC):
         if not any(has[kind] for kind in self.capabilities.input):
             wanted = " or ".join(sorted(self.capabilities.input))
             raise XmtcError(f"{self.name} needs {wanted}, which {corpus.name} does not have")
+
+    def _check_devices(self, corpus: Corpus) -> None:
+        """A ConfigError before any work if a network could not be trained where the settings say."""
+        if self.capabilities.gpu:
+            from xmtc.nn.devices import check_devices
+
+            training: Any = self.config
+            check_devices(training.training, len(corpus))
 
     def _check_memory(self, corpus: Corpus) -> None:
         needed, available = self.memory_needed(corpus), available_memory()

@@ -147,7 +147,7 @@ class RowAdam(AdamW):
         state: dict[str, Any] = self.state[weight]
         if not state:
             state.update(step=torch.tensor(0.0), exp_avg=torch.zeros_like(weight), exp_avg_sq=torch.zeros_like(weight))
-        state["step"] += 1
+        state["step"] = state["step"].cpu() + 1  # from a checkpoint it may come to the weight's device
         steps = float(state["step"])
         rows, values = gradient.indices()[0], gradient.values()
         means = state["exp_avg"].index_select(0, rows).lerp_(values, 1 - first)

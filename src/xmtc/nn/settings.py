@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt
 
 Epoch = Annotated[int, Field(ge=0)]
+
+
+def _checked_device(name: str) -> str:
+    if not re.fullmatch(r"[a-z]+(:\d+)?", name):
+        raise ValueError("write auto, cpu, cuda, cuda:1 (the second GPU) or mps")
+    return name
 
 
 class TrainingSettings(BaseModel):
@@ -46,8 +53,8 @@ class TrainingSettings(BaseModel):
     lr_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
     max_lr_decays: PositiveInt = 3
     valid_documents: Annotated[int, Field(ge=0)] = 500
-    device: str = Field("auto", pattern=r"^[a-z]+(:\d+)?$")
-    precision: Literal["32", "bf16-mixed", "16-mixed"] = "32"
+    device: Annotated[str, AfterValidator(_checked_device)] = "auto"
+    precision: Annotated[Literal["32", "bf16-mixed", "16-mixed"], BeforeValidator(str)] = "32"
     devices: PositiveInt = 1
     offload_tables: bool = False
 

@@ -20,6 +20,7 @@ from lightning.fabric.strategies.ddp import DDPStrategy
 from lightning.fabric.strategies.single_device import SingleDeviceStrategy
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 from xmtc.budget import end_of_training
 from xmtc.checkpoints import Checkpoints
@@ -28,7 +29,7 @@ from xmtc.extras import require
 from xmtc.nn.batching import Batch, Ints, epoch_batches, prefetched
 from xmtc.nn.devices import check_devices, device_called, place
 from xmtc.nn.dropout import DropoutRng
-from xmtc.nn.layers import as_array
+from xmtc.nn.layers import as_array, as_tensor
 from xmtc.nn.learner import Learner
 from xmtc.nn.optim import GradientClip, RowAdam, WeightAverage
 from xmtc.nn.parallel import Cores, ProcessGroup, Worker, spans, torch_threads
@@ -42,6 +43,7 @@ for part in ("lightning.fabric", "lightning.pytorch"):  # they would tell what t
 LOGGED_EVERY = 10  # steps
 SMALLEST_PART = 500  # tokens; handing less to another thread takes longer than doing it
 COUNTS = ("epoch", "steps", "evals_without_improvement", "last_eval_step", "best_step", "lr_decays")
+SCALER = ("scale", "_growth_tracker")  # of the loss, for 16-mixed
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
@@ -82,7 +84,8 @@ class Trainer:
         with ExitStack() as stack:
             if on_cpu:
                 self.cores = stack.enter_context(torch_threads(1 if self.group is not None else None))
-            stack.enter_context(torch.random.fork_rng(devices=[], enabled=not on_cpu))
+            on_gpu = [self.fabric.device] if self.fabric.device.type == "cuda" else []
+            stack.enter_context(torch.random.fork_rng(on_gpu, enabled=not on_cpu))
             self.bar = Progress(self.name, (self.epochs - self.epoch) * self.batch_count)
             stack.callback(self.bar.close)
             while self.epoch < self.epochs and not self.stop:
@@ -265,7 +268,8 @@ class Trainer:
         arrays = {f"{group}/{name}": as_array(each) for group, some in groups.items() for name, each in some.items()}
         arrays["counts"] = np.array([getattr(self, name) for name in COUNTS])
         averaged = self.average.count if self.average is not None else 0
-        arrays["numbers"] = np.array([self.best_ndcg, averaged, self.scaler.get_scale(), *map(float, self.clip.caps)])
+        scaler = [float(self.scaler.state_dict().get(key, 0)) for key in SCALER]
+        arrays["numbers"] = np.array([self.best_ndcg, averaged, *scaler, *map(float, self.clip.caps)])
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
@@ -283,12 +287,12 @@ class Trainer:
         for moment in MOMENTS:
             for name, values in group(moment).items():
                 self.optimiser.state[self.weights[name]][moment] = values
-        self.best_ndcg, averaged, scale, *caps = arrays["numbers"].tolist()
+        self.best_ndcg, averaged, scale, growth, *caps = arrays["numbers"].tolist()
         if averaged:
             self.average = WeightAverage(group("average"), int(averaged))
         self.best = group("best") or None
         if self.scaler.is_enabled():
-            self.scaler.load_state_dict({**self.scaler.state_dict(), "scale": scale})
+            self.scaler.load_state_dict(self.scaler.state_dict() | dict(zip(SCALER, (scale, int(growth)), strict=True)))
         self.clip.caps.clear()
         self.clip.caps.extend(map(torch.tensor, caps))
 
@@ -306,13 +310,16 @@ def train(learner: Learner[Any], settings: TrainingSettings, seed: int, checkpoi
                 checkpoints = Checkpoints(folder, {}, checkpoints.log_folder)
             fabric = make_fabric(learner, settings, checkpoints, name)
             fit: Any = fabric.launch if settings.devices > 1 else lambda work, *run: work(fabric, *run)
-            done = fit(_fit, learner, settings, seed, checkpoints, name) or checkpoints.get(name)
+            try:
+                done = fit(_fit, learner, settings, seed, checkpoints, name) or checkpoints.get(name)
+            except ProcessRaisedException as error:  # the text ends with the error itself
+                raise XmtcError(str(error).strip().rpartition("\n")[2].partition(": ")[2]) from error
     assert done is not None
     place(learner.network, device_called(settings.device), settings.offload_tables)
     with torch.no_grad():
         for key, weight in learner.network.named_parameters():
             if weight.requires_grad:
-                weight.copy_(torch.tensor(done[f"weight/{key}"]))
+                weight.copy_(as_tensor(done[f"weight/{key}"]).view(weight.shape))
     return int(done["steps"][0])
 
 
@@ -346,6 +353,6 @@ def make_fabric(learner: Learner[Any], settings: TrainingSettings, checkpoints: 
         options["loggers"] = TensorBoardLogger(checkpoints.log_folder, name=name, version="")
     if settings.devices == 1:
         return Fabric(strategy=SingleDeviceStrategy(device), **options)
-    backend = "gloo" if device.type == "cpu" else "nccl"
+    backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl" if settings.offload_tables else "nccl"
     exchange = DDPStrategy(process_group_backend=backend, start_method="spawn")
     return Fabric(accelerator=device.type, strategy=exchange, devices=settings.devices, **options)
