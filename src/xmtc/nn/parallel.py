@@ -199,9 +199,11 @@ class Cores:
         """
         parts = spans(documents, threads)
 
-        def work(rank: int, group: ThreadGroup) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        def work(rank: int, group: ThreadGroup) -> tuple[Tensor, list[Tensor | None]]:
             loss = loss_of(parts[rank], Worker(documents, DropoutRng(seed, parts[rank].start), rank, group))
-            return loss.detach(), torch.autograd.grad(loss, weights, allow_unused=True)
+            found = torch.autograd.grad(loss, weights, allow_unused=True)
+            # Sorting rows takes a while, so each thread does it for itself; merging sorted rows is quick.
+            return loss.detach(), [part.coalesce() if part is not None and part.is_sparse else part for part in found]
 
         found = self.work_together(work, threads)
         for _, gradients in found:
