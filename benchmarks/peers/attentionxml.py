@@ -92,7 +92,7 @@ def promises(rows: dict[str, Row]) -> Iterator[tuple[str, float, float]]:
     good = {tool: row for tool, row in rows.items() if "problem" not in row}
     if OURS in good and PEER in good:
         ours, peer = good[OURS], good[PEER]
-        for speed, least in zip(SPEEDS, (3.0, 5.0), strict=True):
+        for speed, least in zip(SPEEDS, (5.0, 5.0), strict=True):
             yield f"{speed}, {OURS} / {PEER}", ours[speed] / peer[speed], least
         yield f"P@5, {OURS} - {PEER}", ours["P@5"] - peer["P@5"], 0.0
 
