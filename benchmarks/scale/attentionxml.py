@@ -86,7 +86,7 @@ def measured(labels: int, hidden: int, steps: int, parents: int) -> tuple[float,
         step(self, batches)
         times[-1] += time.perf_counter()
 
-    Trainer.backward, Trainer.step = timed_backward, timed_step  # type: ignore[method-assign]
+    Trainer.backward, Trainer.step = timed_backward, timed_step  # type: ignore[assignment, method-assign]
     task.fit()
     assert task.best is not None
     assert torch.isfinite(task.best["head.rows.weight"][:1000]).all()

@@ -64,7 +64,7 @@ DEVICE = torch.device(NAME, 0)
 class PretendTensor(Tensor):
     """A tensor of the device: the shape outside, the numbers inside."""
 
-    inner: Tensor
+    contents: Tensor
 
     @staticmethod
     def __new__(cls, inner: Tensor) -> PretendTensor:
@@ -73,19 +73,21 @@ class PretendTensor(Tensor):
             options |= {"strides": inner.stride(), "storage_offset": inner.storage_offset()}
         else:
             options["layout"] = inner.layout
-        outside: PretendTensor = Tensor._make_wrapper_subclass(cls, inner.size(), **options)  # type: ignore[attr-defined]
-        outside.inner = inner
+        outside: PretendTensor = Tensor._make_wrapper_subclass(cls, inner.size(), **options)
+        outside.contents = inner
         return outside
 
     def __repr__(self) -> str:  # type: ignore[override]
-        return f"PretendTensor({self.inner})"
+        return f"PretendTensor({self.contents})"
 
     @classmethod
-    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return _computed(function, args, kwargs or {})
 
 
-class _Mode(TorchDispatchMode):
+class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees what has no tensor of the device among its arguments, too."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -109,7 +111,7 @@ def strictly() -> Iterator[None]:
 @contextmanager
 def on_pretend_device() -> Iterator[None]:
     """Torch has the device within the block."""
-    with _Mode():
+    with _Mode():  # type: ignore[no-untyped-call]
         yield
 
 
@@ -143,7 +145,7 @@ def _computed(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _inner(value: Any) -> Any:
-    return value.inner if isinstance(value, PretendTensor) else value
+    return value.contents if isinstance(value, PretendTensor) else value
 
 
 def _written_arguments(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:

@@ -24,7 +24,7 @@ def watched(self: Trainer, *batch: Any) -> Any:
         with strictly():
             return loss(self.learner, *part)
 
-    self.learner.loss = strict_loss  # type: ignore[method-assign]
+    self.learner.loss = strict_loss  # type: ignore[assignment, method-assign]
     return backward(self, *batch)
 
 
@@ -39,7 +39,7 @@ corpus, backward = small_corpus(60), Trainer.backward
 settings["training"]["device"] = "pretend"
 with on_pretend_device():
     if strict:
-        Trainer.backward = watched  # type: ignore[method-assign]
+        Trainer.backward = watched  # type: ignore[assignment, method-assign]
     model = xmtc.make(name, **settings).fit(corpus)
     found = scores(model)
     if model.capabilities.explain:
