@@ -88,6 +88,8 @@ class Trainer:
             stack.enter_context(torch.random.fork_rng(on_gpu, enabled=not on_cpu))
             self.bar = Progress(self.name, (self.epochs - self.epoch) * self.batch_count)
             stack.callback(self.bar.close)
+            for logger in self.fabric.loggers:  # what it has not written yet
+                stack.callback(logger.finalize, "success")
             while self.epoch < self.epochs and not self.stop:
                 if self.average is None and self.epoch == settings.swa_start_epoch:
                     self.average = WeightAverage(self.weights)
