@@ -12,6 +12,10 @@ LIBRARIES = {
     "neural": ("torch", "lightning", "transformers", "tokenizers"),
     "skos": ("rdflib",),
     "sklearn": ("sklearn",),
+    "pandas": ("pandas",),
+    "excel": ("openpyxl",),
+    "hub": ("huggingface_hub",),
+    "mlflow": ("mlflow", "pandas"),
 }
 
 
