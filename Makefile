@@ -9,24 +9,29 @@ DATA   ?= ../shared/data
 # said where an extra is missing, recipes by name.
 CORE_TESTS := tests/contract tests/cli/test_commands.py tests/cli/test_compare.py tests/cli/test_explain.py \
               tests/cli/test_user_errors.py tests/test_extras.py tests/test_recipes.py tests/text/test_word_rules.py
+# What the extra `neural` adds, as far as a clean installation could break it: networks, encoders, dense neighbours.
+NEURAL_TESTS := tests/contract/test_contract.py tests/search/test_dense_index.py tests/text/test_word_tokenizer.py \
+                -k 'attentionxml or lightxml or dense_index or word_tokenizer'
 # The inner loop: no neural method, and of the contract three that compile little.
 FAST_TESTS := tests/corpus tests/text tests/labelspace tests/search tests/evaluation tests/test_extras.py \
               tests/test_recipes.py tests/test_storage.py tests/test_errors.py tests/test_predictions.py
 FAST_MODELS := prior or knn or dismec
 
-.PHONY: help demo test test-fast test-core test-pythons test-lowest test-annif check bench bench-speed docs clean
+.PHONY: help demo test test-fast test-core test-neural test-pythons test-lowest test-annif check package bench bench-speed docs clean
 help:
 	@echo "make demo   train on the shipped corpus and tag some documents"
 	@echo "make test   run all tests"
 	@echo "make test-fast  in a minute, for the inner loop: no neural method, three of the contract"
 	@echo "make test-core  the wheel without any extra, in a venv of its own: the core's tests"
+	@echo "make test-neural  the wheel with the extra neural, in a venv of its own: a network, an encoder"
 	@echo "make test-pythons  the same with every Python from 3.11 to 3.13 that there is (minutes; not in CI)"
 	@echo "make test-lowest  the same with the oldest libraries that the core allows (minutes; not in CI)"
 	@echo "make test-annif  the core installs and works beside Annif (not in CI)"
 	@echo "make check  formatting, lint, types, the rule which room imports which"
 	@echo "make bench  our models beside other programs, which it installs, on the corpora in DATA=$(DATA); takes hours"
 	@echo "make bench-speed  how fast tf-idf, reading, metrics and neighbours are beside what others take"
-	@echo "make docs   renew the tables in README and docs that the code makes"
+	@echo "make docs   renew the tables in README and docs that the code makes; the pages as a site, in site/"
+	@echo "make package  sdist and wheel, in dist/, checked"
 
 $(STAMP): pyproject.toml constraints.txt
 	@echo "==> setting up $(VENV) with $(PYTHON) (a minute or two, once)"
@@ -50,7 +55,11 @@ test-fast: $(STAMP)
 
 test-core: $(STAMP)
 	@echo "==> the core alone"
-	@tools/core_tests.sh $(BIN)/python .venv-core constraints.txt $(CORE_TESTS)
+	@tools/wheel_tests.sh $(BIN)/python .venv-core constraints.txt core $(CORE_TESTS)
+
+test-neural: $(STAMP)
+	@echo "==> the wheel with the extra neural"
+	@tools/wheel_tests.sh $(BIN)/python .venv-neural constraints.txt neural $(NEURAL_TESTS)
 
 # Not a part of CI: kernels are compiled anew for each Python, which alone takes minutes.
 test-pythons: $(STAMP)
@@ -58,7 +67,7 @@ test-pythons: $(STAMP)
 	    for python in python$$version $$HOME/.pyenv/versions/$$version.*/bin/python; do \
 	        $$python -c '' 2> /dev/null || continue; \
 	        echo "==> the core alone, Python $$version"; \
-	        tools/core_tests.sh $$python .venv-core-$$version constraints.txt $(CORE_TESTS) || exit 1; \
+	        tools/wheel_tests.sh $$python .venv-core-$$version constraints.txt core $(CORE_TESTS) || exit 1; \
 	        break; \
 	    done; \
 	done
@@ -66,7 +75,7 @@ test-pythons: $(STAMP)
 # Not a part of CI, for the same reason.
 test-lowest: $(STAMP)
 	@echo "==> the core alone, the oldest libraries"
-	@tools/core_tests.sh $(BIN)/python .venv-core-lowest tools/lowest.txt $(CORE_TESTS)
+	@tools/wheel_tests.sh $(BIN)/python .venv-core-lowest tools/lowest.txt core $(CORE_TESTS)
 
 test-annif: $(STAMP)
 	@echo "==> the core beside Annif"
@@ -98,6 +107,12 @@ bench-speed: $(STAMP)
 docs: $(STAMP)
 	@echo "==> docs: the tables that the code makes"
 	@$(BIN)/python tools/make_docs.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "site/index.html"
+
+package: $(STAMP)
+	@echo "==> sdist and wheel"
+	@$(BIN)/python tools/package.py
 
 clean:
-	rm -rf $(VENV) .venv-core* build dist xmtc-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-core* .venv-neural site build dist xmtc-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Test the core as users get it: the wheel, without any extra, in a venv of its own that is made once.
+# Test xmtc as users get it: the wheel, without any extra or with one, in a venv of its own that is made once.
 #
-#   tools/core_tests.sh PYTHON VENV CONSTRAINTS [TESTS...]
+#   tools/wheel_tests.sh PYTHON VENV CONSTRAINTS EXTRA|core [TESTS...]
 #
-# `make test-core`, `make test-pythons` and `make test-lowest` call it; .venv builds the wheel, so that it works offline.
+# `make test-core`, `make test-neural`, `make test-pythons` and `make test-lowest` call it; .venv builds the wheel, so
+# that it works offline.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=$1 venv=$2 constraints=$3
-shift 3
+python=$1 venv=$2 constraints=$3 extra=$4
+shift 4
 builder=.venv/bin/python
 pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
 wheels=$(mktemp -d)
@@ -18,16 +19,18 @@ stamp=$venv/.up-to-date
 if [[ ! -e $stamp || pyproject.toml -nt $stamp || $constraints -nt $stamp ]]; then
     echo "==> setting up $venv with $("$python" --version) (once)"
     "$python" -m venv --clear "$venv"
-    "${pip[@]}" install --constraint "$constraints" "$wheels"/*.whl
+    wheel=$(echo "$wheels"/*.whl)
+    [[ $extra == core ]] || wheel+="[$extra]"
+    "${pip[@]}" install --constraint "$constraints" "$wheel"
     echo "installed: $(du -sm "$venv" | cut -f1) MB, of which bytecode $(find "$venv" -name __pycache__ -prune -exec du -sk {} + | awk '{ sum += $1 } END { print int(sum / 1024) }') MB"
     "${pip[@]}" install --constraint constraints.txt pytest pytest-xdist hypothesis
     touch "$stamp"
 else
     "${pip[@]}" install --no-deps --force-reinstall "$wheels"/*.whl
 fi
-"$venv/bin/python" -I - << 'END'
+[[ $extra != core ]] || "$venv/bin/python" -I - << 'END'
 import importlib.util, sys
-extra = "torch transformers lightning faiss tensorboard tokenizers sentencepiece sklearn rdflib".split()
+extra = "torch transformers lightning faiss tensorboard tokenizers sentencepiece sklearn rdflib pandas openpyxl huggingface_hub mlflow".split()
 found = [name for name in extra if importlib.util.find_spec(name)]
 sys.exit(f"the core brings {', '.join(found)}" if found else 0)
 END
