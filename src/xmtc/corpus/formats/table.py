@@ -59,7 +59,7 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
                 problem = f"{len(row)} cells, but the header has {len(header)} columns split at {delimiter!r}"
                 raise BadLine(problem, "quote cells that hold the delimiter, or skip bad lines with --skip-bad")
             builder.add(
-                _labels(row[labels_at], options, separator) if labels_at is not None else (),
+                labels_in_cell(row[labels_at], options, separator) if labels_at is not None else (),
                 text=PARAGRAPH.join(row[position] for position in text_at),
                 id=row[id_at] if id_at is not None else None,
                 fields=[row[position] for position in keep_at],
@@ -116,9 +116,18 @@ def _separator(head: bytes, delimiter: str, labels_at: int | None) -> str:
         return SEPARATORS[0]
     begin = io.StringIO(head.decode("utf-8", "replace"), newline="")
     rows = list(csv.reader(begin, delimiter=delimiter))[1:]
+    return likely_separator([row[labels_at] for row in rows if len(row) > labels_at])
+
+
+def likely_separator(cells: Sequence[str]) -> str:
+    """The label separator by the rule in the module's docstring.
+
+    >>> likely_separator(["apple", "apple;food"]), likely_separator(["Austen, Jane"])
+    (';', '|')
+    """
     # A JSON list delimits its own labels, so a separator inside it means nothing.
-    cells = [row[labels_at] for row in rows if len(row) > labels_at and not row[labels_at].startswith("[")]
-    return next((s for s in SEPARATORS if any(s in cell for cell in cells)), SEPARATORS[0])
+    plain = [cell for cell in cells if not cell.startswith("[")]
+    return next((s for s in SEPARATORS if any(s in cell for cell in plain)), SEPARATORS[0])
 
 
 def _column(source: Source, line: int, at: dict[str, int], name: str, option: str) -> int:
@@ -131,7 +140,8 @@ def _column(source: Source, line: int, at: dict[str, int], name: str, option: st
     raise BadInput(source.path, line, f"no column {name!r} (columns found: {found})", f"name the column with {option}")
 
 
-def _labels(cell: str, options: ReadOptions, separator: str) -> list[str]:
+def labels_in_cell(cell: str, options: ReadOptions, separator: str) -> list[str]:
+    """The labels of a cell: a JSON list of strings, or labels between separators."""
     if cell.startswith("[") and cell.endswith("]"):
         try:
             listed = orjson.loads(cell)
@@ -146,7 +156,7 @@ def _labels(cell: str, options: ReadOptions, separator: str) -> list[str]:
 def _cell(labels: Sequence[str]) -> str:
     """Labels as one cell: with `|` between them, or as a JSON list where that would be ambiguous."""
     joined = SEPARATORS[0].join(labels)
-    plain = ";" not in joined and _labels(joined, ReadOptions(), SEPARATORS[0]) == labels
+    plain = ";" not in joined and labels_in_cell(joined, ReadOptions(), SEPARATORS[0]) == labels
     return joined if plain else orjson.dumps(labels).decode()
 
 
