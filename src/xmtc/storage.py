@@ -35,7 +35,9 @@ LIBRARIES = ("xmtc", "numpy", "scipy", "numba", "tokenizers", "safetensors", "to
 MANIFEST_LIMIT = HEADER_LIMIT = 100 << 20
 SMALL_FILE = 4 << 20  # read and checked in a few milliseconds
 Check = Callable[[], None]
-MANIFEST_TYPES = {"kind": str, "config": dict, "training": dict, "metrics": dict, "libraries": dict, "created": str}
+MANIFEST_TYPES = {"kind": str, "created": str} | dict.fromkeys(
+    ("config", "training", "reading", "metrics", "libraries"), dict
+)
 DTYPES = {"BOOL": "?"} | {
     f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "UIF" for size in (1, 2, 4, 8) if (kind, size) != ("F", 1)
 }

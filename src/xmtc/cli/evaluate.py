@@ -37,7 +37,7 @@ def evaluate(
     with result_files(json, per_label, html) as stream:
         loaded = load(model, device=device)
         at = threshold_of(loaded, threshold)
-        result = evaluate(loaded, reading.read(corpus, "test"), ks, threshold=at)
+        result = evaluate(loaded, reading.for_model(loaded).read(corpus, "test"), ks, threshold=at)
         if json is not None:
             write_json(json, result.to_json())
         if per_label is not None:

@@ -44,7 +44,7 @@ def predict(
     at = threshold_of(loaded, threshold)
     tuned = threshold == "tuned"
     k = k or (TUNED_LENGTH if tuned else LENGTH)
-    corpus = reading.read(documents, "test", unlabelled=True)
+    corpus = reading.for_model(loaded).read(documents, "test", unlabelled=True)
     with replacing(out) as stream:
         for start in range(0, len(corpus), BATCH):
             part = corpus[start : start + BATCH]

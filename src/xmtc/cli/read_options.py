@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from xmtc.cli.output import share_or_number
+from xmtc.cli.output import printable, share_or_number
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
+    from xmtc.models.base import Model
+
+#: the options that a model remembers, and what they are if neither the user nor the model says
+REMEMBERED: dict[str, Any] = {
+    "text_field": "text",
+    "labels_field": "labels",
+    "id_field": "id",
+    "label_separator": None,
+    "index_base": 0,
+}
 
 
 def _option(name: str, help: str, min: int | None = None, max: int | None = None) -> Any:
@@ -22,16 +34,27 @@ def _option(name: str, help: str, min: int | None = None, max: int | None = None
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read, as the user said; each field is an option of the command line."""
+    """How to read, as the user said (None: not said); each field is an option of the command line.
+
+    >>> reading = Reading(text_field="title, body")
+    >>> reading.remembered()
+    {'text_field': 'title, body'}
+    """
+
+    notice = ""  # what was taken from a model, said when a file with fields is read
 
     format: Annotated[str | None, _option("--format", "Format, if not as detected.")] = None
-    text_field: Annotated[str, _option("--text-field", "Field of the text; several, joined: title,body")] = "text"
-    labels_field: Annotated[str, _option("--labels-field", "Field of the labels.")] = "labels"
-    id_field: Annotated[str, _option("--id-field", "Field of the id.")] = "id"
+    text_field: Annotated[
+        str | None, _option("--text-field", "Field of the text, if not text; several, joined: title,body")
+    ] = None
+    labels_field: Annotated[str | None, _option("--labels-field", "Field of the labels, if not labels.")] = None
+    id_field: Annotated[str | None, _option("--id-field", "Field of the id, if not id.")] = None
     label_separator: Annotated[str | None, _option("--label-separator", "What separates labels in one string.")] = None
     label_set: Annotated[str | None, _option("--label-set", "Names and hierarchy: a labels.tsv or a SKOS file.")] = None
     language: Annotated[str, _option("--language", "Language of names in SKOS.")] = "en"
-    index_base: Annotated[int, _option("--index-base", "First number in XMC files.", min=0, max=1)] = 0
+    index_base: Annotated[int | None, _option("--index-base", "First number in XMC files, if not 0.", min=0, max=1)] = (
+        None
+    )
     skip_bad: Annotated[bool, _option("--skip-bad", "Skip bad lines and count them.")] = False
 
     def read(
@@ -43,22 +66,43 @@ class Reading:
         keep: tuple[str, ...] = (),
     ) -> Corpus:
         """Read a corpus as the user said."""
-        from xmtc.corpus.io import read, read_label_set
+        from xmtc.corpus.formats import format_module
+        from xmtc.corpus.io import locate, read, read_label_set
 
+        source, format = locate(path, part, self.format, unlabelled=unlabelled)
+        if self.notice and ("fields" in format_module(format).HOLDS or format == "xmc"):
+            print(printable(f"{source.path}: {self.notice}"), file=sys.stderr)
+        said = {**REMEMBERED, **self.remembered()}
         return read(
-            path,
-            part=part,
-            format=self.format,
+            source,
+            format=format,
             label_set=read_label_set(self.label_set, self.language) if self.label_set else None,
-            text=tuple(self.text_field.split(",")),
-            labels=self.labels_field,
-            id=self.id_field,
+            text=tuple(said["text_field"].split(",")),
+            labels=said["labels_field"],
+            id=said["id_field"],
             keep=keep,
-            label_separator=self.label_separator,
-            index_base=1 if self.index_base else 0,
+            label_separator=said["label_separator"],
+            index_base=said["index_base"],
             unlabelled=unlabelled,
             skip_bad=self.skip_bad,
         )
+
+    def remembered(self) -> dict[str, Any]:
+        """What a model keeps of this in its manifest, for `for_model`: the options that the user gave."""
+        return {name: value for name in REMEMBERED if (value := getattr(self, name)) is not None}
+
+    def for_model(self, model: Model | str | Path) -> Reading:
+        """The same, with what the user did not say taken from the model: as its training documents were read.
+
+        Reading a file with fields then says on standard error what was taken, unless it is what would be read anyway.
+        """
+        kept = _kept_by(model)
+        taken = {name: value for name, value in kept.items() if getattr(self, name) is None}
+        reading = replace(self, **taken)
+        if other := {name: value for name, value in taken.items() if value != REMEMBERED[name]}:
+            options = " ".join(f"--{name.replace('_', '-')} {_quoted(value)}" for name, value in other.items())
+            object.__setattr__(reading, "notice", f"read as the model's training documents were: {options}")
+        return reading
 
     def hold_out(self, documents: Corpus, size_or_file: str, option: str, seed: int) -> tuple[Corpus, Corpus]:
         """(rest, held-out part): a share or number of the documents is split off, or a file is read."""
@@ -67,6 +111,26 @@ class Reading:
         except ValueError:
             return documents, self.read(size_or_file, "test")
         return documents.split(share_or_number(size_or_file, option), seed=seed)
+
+
+def _kept_by(model: Model | str | Path) -> Mapping[str, Any]:
+    """What a model, or the manifest in a folder, remembers of how its training documents were read."""
+    from xmtc.errors import BadModelFolder
+    from xmtc.storage import opening
+
+    kept = opening(model).manifest.get("reading", {}) if isinstance(model, (str, Path)) else model.reading_
+    for name, value in kept.items():
+        right = value in (0, 1) if name == "index_base" else isinstance(value, str)
+        if name not in REMEMBERED or not right:
+            raise BadModelFolder(f"its manifest says that documents are read with {name} {value!r}; train it again")
+    return kept
+
+
+def _quoted(value: object) -> str:
+    """The value of an option as a shell takes it."""
+    import shlex
+
+    return shlex.quote(str(value))
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:

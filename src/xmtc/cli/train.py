@@ -74,6 +74,7 @@ def train(
     pieces = Path(out).absolute().with_name(f".{Path(out).name}.checkpoints")
     if not resume:
         shutil.rmtree(pieces, ignore_errors=True)
+    made.reading_ = reading.remembered()
     made.on_better = lambda: made.save(out)  # a method that improves step by step has a model from the first minute on
     made.fit(documents, held_out, pieces, log)
     about: dict[str, Any] = {}

@@ -19,7 +19,7 @@ NUMBERED = ("npz", "xmc")  # know labels only by number, and look for labels.tsv
 
 
 def read(
-    path: str | Path,
+    path: str | Path | Source,
     *,
     part: str = "train",
     format: str | None = None,
@@ -67,18 +67,28 @@ def read(
         unlabelled=unlabelled,
         skip_bad=skip_bad,
     )
-    if str(path) not in ("", "-") and Path(path).is_dir():
-        path = folder.part_file(path, part)
-    source = Source(path)
-    name = format or detect(source, unlabelled=unlabelled)
+    source, name = locate(path, part, format, unlabelled=unlabelled)
     module = format_module(name)
     if options.keep and "fields" not in module.HOLDS:
-        raise ConfigError(f"{path}: {name} files have no fields to keep; {holding('fields')} have")
+        raise ConfigError(f"{source.path}: {name} files have no fields to keep; {holding('fields')} have")
     if isinstance(label_set, (str, Path)):
         label_set = read_label_set(label_set)
     elif label_set is None and name not in NUMBERED and (beside := label_file.beside(source.path)):
         label_set = label_file.read(beside)
     return module.read(source, options, label_set)
+
+
+def locate(
+    path: str | Path | Source, part: str = "train", format: str | None = None, *, unlabelled: bool = False
+) -> tuple[Source, str]:
+    """The file to read (of a folder: that of the part) and its format; arguments as those of `read`."""
+    if isinstance(path, Source):
+        source = path
+    elif str(path) not in ("", "-") and Path(path).is_dir():
+        source = Source(folder.part_file(path, part))
+    else:
+        source = Source(path)
+    return source, format or detect(source, unlabelled=unlabelled)
 
 
 def detect(source: Source, *, unlabelled: bool = False) -> str:

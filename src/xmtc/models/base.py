@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -66,6 +67,8 @@ class Model(ABC):
 
     labels_: LabelSet | None = None
     training_: Mapping[str, Any]
+    #: How its training documents were read: the options of `xmtc train` for fields, kept for documents to come.
+    reading_: Mapping[str, Any] = MappingProxyType({})
     _unchecked: FolderReader | None = None  # a folder whose large files are not checked yet
     calibration_: Calibration | None = None
     _thresholds: Thresholds | None = None
@@ -217,7 +220,8 @@ class Model(ABC):
     def save(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
         """Write the model to a folder, replacing an older model; `about` goes into its manifest."""
         labels = self._fitted()
-        facts = {"training": self.training_, **(about or {})}
+        read = {"reading": dict(self.reading_)} if self.reading_ else {}
+        facts = {"training": self.training_, **read, **(about or {})}
         with writing(path, self.name, self.config.model_dump(mode="json"), facts) as folder:
             folder.labels(labels)
             self.write(folder)
@@ -241,6 +245,7 @@ class Model(ABC):
         model = cls(**folder.manifest["config"])
         model.labels_ = folder.labels() if labels is None else labels
         model.training_ = folder.manifest.get("training", {})
+        model.reading_ = folder.manifest.get("reading", {})
         if type(model.train_documents_) is not int or model.train_documents_ < 1:
             raise BadModelFolder(f"{folder.folder}: its manifest does not say how many documents it was trained on")
         if model.labels_.counts is None or not len(model.labels_):
