@@ -262,7 +262,7 @@ def test_convert_to_features(run: Run, tmp_path: Path) -> None:
     assert corpus.features is not None
     assert len(corpus) == 3600
     assert run("train", "docs.txt", "--model", "knn", "--out", "m")[0] == 0
-    code, _, err = run("convert", demo_folder(), "docs.txt", "--to", "xmc")
+    code, _, err = run("convert", demo_folder(), "texts.txt", "--to", "xmc")
     assert code == 2
     assert "cannot hold texts" in err
 

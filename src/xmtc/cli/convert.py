@@ -25,6 +25,9 @@ def convert(
     split: Annotated[str, typer.Option("--split", help="random, stratified, blocks, or key:FIELD.")] = "random",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the split.")] = 0,
     tfidf: Annotated[bool, typer.Option("--tfidf", help="Turn texts into tf-idf features.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace files that exist; never those that are read.")
+    ] = False,
     reading: Reading = Reading(),
 ) -> None:
     """Convert a corpus, or split it into a folder with train and test.
@@ -33,6 +36,7 @@ def convert(
     """
     from xmtc.corpus import folder
     from xmtc.corpus.io import write
+    from xmtc.corpus.overwriting import check_overwriting, files_read, files_written
     from xmtc.errors import ConfigError
 
     if part not in ("train", "test"):
@@ -40,6 +44,10 @@ def convert(
     method, _, key = split.partition(":")
     if method not in ("random", "stratified", "blocks", "key"):
         raise ConfigError(f"--split {split}: random, stratified, blocks or key:FIELD was expected")
+    if test is not None and (to is not None or target == "-"):
+        raise ConfigError("--test writes a folder of JSON lines; name a folder as OUT, and leave out --to")
+    written = files_written(target, to) if test is None else folder.files_written(target, ["train", "test"])
+    check_overwriting(source, target, written, files_read(source, reading.label_set), force=force)
     keep = (key,) if key and key != "id" else ()
     corpus = reading.read(source, cast(Literal["train", "test"], part), unlabelled=True, keep=keep)
     if tfidf:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from xmtc.corpus import label_file
@@ -41,8 +41,21 @@ def _candidates(folder: Path, part: str) -> list[Path]:
     return sorted(path for path in folder.iterdir() if name.fullmatch(path.name) and by_suffix(path))
 
 
+def files_written(path: str | Path, parts: Iterable[str]) -> list[Path]:
+    """The files that `write` makes or replaces.
+
+    >>> [file.name for file in files_written("corpus", ["train", "test"])]
+    ['train.jsonl.gz', 'test.jsonl.gz', 'labels.tsv']
+    """
+    return [Path(path) / name for name in (*(part + SUFFIX for part in parts), label_file.NAME)]
+
+
 def write(parts: Mapping[str, Corpus], path: str | Path) -> None:
-    """Write each part as JSON lines, and the labels of all of them, names and unused ones included, to `labels.tsv`."""
+    """Write each part as JSON lines, and the labels of all of them, names and unused ones included, to `labels.tsv`.
+
+    Files of these names are replaced; but a `labels.tsv` that a part needs which stays is only replaced by one that has
+    all of its labels.
+    """
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,6 +69,15 @@ def write(parts: Mapping[str, Corpus], path: str | Path) -> None:
     for corpus in parts.values():
         labels = labels.extend(corpus.labels.keys) if len(labels) else corpus.labels
     if len(labels):
+        _check_labels_kept(folder, parts, labels)
         label_file.write(labels, folder / label_file.NAME)
     for part, corpus in parts.items():
         jsonl.write(corpus, str(folder / (part + SUFFIX)))
+
+
+def _check_labels_kept(folder: Path, parts: Mapping[str, Corpus], labels: LabelSet) -> None:
+    """XmtcError if `labels.tsv` would lose labels, and their names, while another part of the folder stays."""
+    stays = [part for part in ("train", "test") if part not in parts and has_part(folder, part)]
+    file = folder / label_file.NAME
+    if stays and file.is_file() and any(labels.index(key) < 0 for key in label_file.read(file).keys):
+        raise XmtcError(f"{file} holds labels that the {stays[0]} part there may need; write to another folder")

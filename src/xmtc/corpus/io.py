@@ -11,6 +11,7 @@ from xmtc.corpus.builder import ReadOptions
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.formats import FORMATS, by_suffix, format_module, holding
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.overwriting import becomes_folder
 from xmtc.corpus.sources import Source
 from xmtc.errors import BadInput, ConfigError, XmtcError
 
@@ -137,8 +138,11 @@ def write(corpus: Corpus, path: str | Path, format: str | None = None) -> None:
     A path that is a folder, or has no suffix, becomes a folder: see `folder.write`. With the suffix `.txt`, texts are
     written as fastText lines and features in the xmc format. Texts or features that a format cannot hold are an error;
     ids and kept fields are dropped where a format has no columns for them.
+
+    A file that is there is replaced, by renaming the complete new one into its place: also the one that the corpus was
+    read from, which is in memory by then, although fields that were not read are lost. `xmtc convert` refuses both.
     """
-    if format is None and str(path) != "-" and (Path(path).is_dir() or not Path(path).suffix):
+    if becomes_folder(path, format):
         folder.write({"train": corpus}, path)
         return
     holds = [what for what in ("texts", "features") if getattr(corpus, what) is not None]

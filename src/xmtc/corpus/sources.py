@@ -181,6 +181,11 @@ def check_output(path: str | Path) -> None:
     parent = Path(path).parent
     if not str(path) or Path(path).is_dir():
         raise BadInput(path or "''", None, "is a folder, a file was expected", "give the name of a file")
+    if Path(path).exists() and not Path(path).is_file():
+        # Renaming a file into its place would remove the device.
+        raise BadInput(
+            path, None, "is a device or a pipe, no file", "give the name of a file, or - for standard output"
+        )
     if not parent.is_dir():
         raise BadInput(path, None, "its folder does not exist", f"make it: mkdir -p {parent}")
     if not os.access(parent, os.W_OK | os.X_OK):

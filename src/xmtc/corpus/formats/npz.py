@@ -64,6 +64,11 @@ def _pair(path: Path) -> tuple[Path, Path]:
     return path.with_name(LETTER.sub("X", path.name)), path.with_name(LETTER.sub("Y", path.name))
 
 
+def pair_of(path: Path) -> list[Path]:
+    """Both files of the pair that a path belongs to, nothing if its name is not that of a pair."""
+    return list(_pair(path)) if LETTER.search(path.name) else []
+
+
 def _matrix(path: Path) -> Csr:
     if not path.exists():
         raise BadInput(path, None, "the other file of the pair is missing", "X.npz and Y.npz belong together")

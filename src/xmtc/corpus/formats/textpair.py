@@ -77,6 +77,19 @@ def _pair(path: Path) -> tuple[Path | None, Path | None]:
     return partner(("_raw_texts",) if name["raw"] else ("_texts", "_raw_texts")), path
 
 
+def pair_of(path: Path) -> list[Path]:
+    """The files that reading or writing this path touches, nothing if its name is not that of a pair."""
+    name = NAME.fullmatch(path.name)
+    if name is None:
+        return []
+    return [file for file in (*_pair(path), _labels_path(path, name)) if file is not None]
+
+
+def _labels_path(path: Path, name: re.Match[str]) -> Path:
+    """Where the labels are written that belong to a file of texts."""
+    return path.with_name(f"{name['prefix']}_labels.txt{name['gz'] or ''}")
+
+
 def write(corpus: Corpus, path: str) -> None:
     """Write a pair, given the path of the file of texts; gzipped if that ends in .gz."""
     assert corpus.texts is not None
@@ -85,6 +98,7 @@ def write(corpus: Corpus, path: str) -> None:
         raise XmtcError(f"{path}: the name of a pair's first file must end in _texts.txt or _texts.txt.gz")
     keys = words(corpus.labels)
     rows = range(len(corpus))
-    labels_path = Path(path).with_name(f"{name['prefix']}_labels.txt{name['gz'] or ''}")
     write_lines(path, map(one_line, corpus.texts))
-    write_lines(labels_path, (" ".join(keys[label] for label in corpus.labels_of(row)) for row in rows))
+    write_lines(
+        _labels_path(Path(path), name), (" ".join(keys[label] for label in corpus.labels_of(row)) for row in rows)
+    )
