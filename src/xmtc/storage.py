@@ -4,6 +4,7 @@ manifest.json          kind, format version, config, library versions, how it wa
 labels.safetensors     the label set
 NAME.safetensors       arrays, read by memory mapping
 NAME.json, tokenizer.json, ...
+README.md              the model card, for people: never read here
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from xmtc.errors import BadModelFolder, XmtcError
 FORMAT = 2
 LIBRARIES = ("xmtc", "numpy", "scipy", "numba", "tokenizers", "safetensors", "torch", "transformers")
 MANIFEST_LIMIT = HEADER_LIMIT = 100 << 20
+CARD = "README.md"
 SMALL_FILE = 4 << 20  # read and checked in a few milliseconds
 Check = Callable[[], None]
 MANIFEST_TYPES = {"kind": str, "created": str} | dict.fromkeys(
@@ -101,7 +103,7 @@ def writing(path: str | Path, kind: str, config: Mapping[str, Any], about: Mappi
             "kind": kind,
             "config": dict(config),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "libraries": _library_versions(),
+            "libraries": library_versions(),
             **about,
             "files": {file.name: _facts(file) for file in sorted(folder.iterdir())},
         }
@@ -207,6 +209,14 @@ class FolderReader:
         """Whether the model has a part of this name."""
         return self._prefix + file_name in self.manifest["files"]
 
+    def card_is_original(self) -> bool:
+        """Whether the model card is as it was written; True where there is none."""
+        facts = self.manifest["files"].get(CARD)
+        try:
+            return facts is None or _facts(self.folder / CARD) == facts
+        except OSError:
+            return False
+
     def _path(self, file_name: str) -> Path:
         full = self._prefix + file_name
         if not self.has(file_name):
@@ -231,10 +241,12 @@ def opening(path: str | Path, verify: bool = True) -> FolderReader:
     manifest = _read_manifest(folder)
     reader = FolderReader(folder, manifest, [])
     for name, facts in manifest["files"].items():
+        if name == CARD:  # people edit it, on the Hub for example, and no result depends on it
+            continue
         _check_size(folder / name, facts)
         if verify:
             reader.check(name, partial(_check_content, folder / name, facts))
-    if extra := sorted({file.name for file in folder.iterdir()} - {*manifest["files"], MANIFEST}):
+    if extra := sorted({file.name for file in folder.iterdir()} - {*manifest["files"], MANIFEST, CARD}):
         warnings.warn(f"{path}: not part of the model and never read: {', '.join(extra)}", stacklevel=2)
     return reader
 
@@ -349,7 +361,8 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _library_versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
+    """The versions of the libraries that a model's results depend on, as far as they are installed."""
     versions = {}
     for library in LIBRARIES:
         with suppress(metadata.PackageNotFoundError):

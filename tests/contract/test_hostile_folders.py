@@ -10,6 +10,7 @@ import os
 import pickle  # to make poison of it; the package itself never imports it
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def test_a_pickle_in_place_of_a_file_is_not_opened(saved: Path, tmp_path: Path) 
         copy = Path(shutil.copytree(saved, tmp_path / "copy"))
         (copy / file).write_bytes(poison)
         renew_checksum(copy, file)
-        with pytest.raises(XmtcError):
+        with nullcontext() if file == "README.md" else pytest.raises(XmtcError):  # which is not opened at all
             load(copy)
         assert not harm.exists()
         shutil.rmtree(copy)

@@ -41,6 +41,7 @@ def describe_model(path: str, html: str | None, json: str | None) -> None:
     folder.finish_checks()
     facts = {key: value for key, value in folder.manifest.items() if key != "checksum"}
     size = sum(file["bytes"] for file in facts["files"].values())
+    edited = "" if folder.card_is_original() else " (but README.md, which was edited)"
     metrics = [
         (f"{part} {key}", f"{value:.2f}")
         for part, values in facts.get("metrics", {}).items()
@@ -51,7 +52,7 @@ def describe_model(path: str, html: str | None, json: str | None) -> None:
     rows = [
         ("model", facts["kind"]),
         ("labels", f"{len(folder.labels()):,}"),
-        ("size", f"{size / 1e6:,.1f} MB in {len(facts['files']) + 1} files, all intact"),
+        ("size", f"{size / 1e6:,.1f} MB in {len(facts['files']) + 1} files, all intact{edited}"),
         ("created", facts.get("created", "")),
         ("scores", "calibrated" if folder.has("calibration.safetensors") else "not calibrated"),
         ("thresholds", "tuned" if folder.has("thresholds.safetensors") else "not tuned"),

@@ -24,12 +24,13 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, XmtcError
 from xmtc.extras import require
 from xmtc.memory import available_memory
+from xmtc.models import card
 from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
 from xmtc.models.config_errors import describe
 from xmtc.models.explanation import Explanation
 from xmtc.models.thresholds import SMOOTHING, Thresholds
 from xmtc.predictions import Predictions, ScoreKind
-from xmtc.storage import FolderReader, FolderWriter, writing
+from xmtc.storage import CARD, FolderReader, FolderWriter, writing
 
 if TYPE_CHECKING:
     from torch import nn
@@ -69,6 +70,7 @@ class Model(ABC):
     training_: Mapping[str, Any]
     #: How its training documents were read: the options of `xmtc train` for fields, kept for documents to come.
     reading_: Mapping[str, Any] = MappingProxyType({})
+    metrics_: Mapping[str, Any] = MappingProxyType({})  # measured when it was saved, until it learns something else
     _unchecked: FolderReader | None = None  # a folder whose large files are not checked yet
     calibration_: Calibration | None = None
     _thresholds: Thresholds | None = None
@@ -123,6 +125,7 @@ class Model(ABC):
         }
         aligned = valid.with_labels(corpus.labels) if valid is not None else None
         self.calibration_ = self._thresholds = None
+        self.metrics_ = {}
         self._fit(corpus, aligned, Checkpoints(checkpoints, run, log))
         self.labels_ = corpus.labels.with_counts(corpus.label_counts)
         self.training_ = {
@@ -130,6 +133,7 @@ class Model(ABC):
             "fingerprint": run["documents"],
             "documents": len(corpus),
             "labels": int(np.count_nonzero(corpus.label_counts)),
+            "input": "texts" if corpus.texts is not None and "text" in self.capabilities.input else "features",
             "seconds": round(time.perf_counter() - start, 3),
         }
         return self
@@ -146,6 +150,7 @@ class Model(ABC):
         counts = aligned.label_counts
         assert self.labels_.counts is not None
         counts[: len(self.labels_)] += self.labels_.counts
+        self.metrics_ = {}
         self._partial_fit(aligned)
         self.labels_ = aligned.labels.with_counts(counts)
         self._thresholds = self._thresholds and self._thresholds.extended(len(self.labels_))
@@ -162,6 +167,7 @@ class Model(ABC):
         top = self._predict(valid, min(LIST_LENGTH, len(self._check_valid(valid))))
         self.calibration_ = Calibration.fit(Pairs.of(top, valid), method, self.capabilities.score)
         self._thresholds = None
+        self.metrics_ = {}
         training = {key: value for key, value in self.training_.items() if key != "thresholds"}
         self.training_ = {**training, "calibration": fitted_on(valid, method=method)}
         return self
@@ -175,6 +181,7 @@ class Model(ABC):
         """
         self._check_valid(valid)
         self._thresholds = Thresholds.fit(Pairs.of(self.predict(valid, LIST_LENGTH), valid), smoothing)
+        self.metrics_ = {}
         self.training_ = {**self.training_, "thresholds": fitted_on(valid, smoothing=smoothing)}
         return self
 
@@ -219,12 +226,18 @@ class Model(ABC):
 
     def save(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
         """Write the model to a folder, replacing an older model; `about` goes into its manifest."""
+        self.metrics_ = (about or {}).get("metrics", self.metrics_)
+        self._save_folder(path, about or {}, card.ANYWHERE)
+
+    def _save_folder(self, path: str | Path, about: Mapping[str, Any], place: str) -> None:
+        """Write the model folder, whose card says to load the model from `place`."""
         labels = self._fitted()
-        read = {"reading": dict(self.reading_)} if self.reading_ else {}
-        facts = {"training": self.training_, **read, **(about or {})}
+        kept = {"reading": dict(self.reading_), "metrics": dict(self.metrics_)}
+        facts = {"training": self.training_, **{key: value for key, value in kept.items() if value}, **about}
         with writing(path, self.name, self.config.model_dump(mode="json"), facts) as folder:
             folder.labels(labels)
             self.write(folder)
+            folder.text(CARD, card.card_of(self, facts, place))
 
     def write(self, folder: FolderWriter) -> None:
         """Write all parts but the labels."""
@@ -246,6 +259,7 @@ class Model(ABC):
         model.labels_ = folder.labels() if labels is None else labels
         model.training_ = folder.manifest.get("training", {})
         model.reading_ = folder.manifest.get("reading", {})
+        model.metrics_ = folder.manifest.get("metrics", {})
         if type(model.train_documents_) is not int or model.train_documents_ < 1:
             raise BadModelFolder(f"{folder.folder}: its manifest does not say how many documents it was trained on")
         if model.labels_.counts is None or not len(model.labels_):
