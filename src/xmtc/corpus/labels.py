@@ -123,11 +123,18 @@ class LabelSet:
         """The id of the label with this key, -1 if there is none."""
         return self._index.get(key, -1)
 
+    def lookup(self, key_or_name: str) -> int:
+        """The id of a label by key or, failing that, by name; -1 if there is none.
+
+        >>> LabelSet.of(["a", "b"], names=["Animals", "Birds"]).lookup("Birds")
+        1
+        """
+        at = self.index(key_or_name)
+        return at if at >= 0 else self._by_name.get(key_or_name, -1)
+
     def find(self, key_or_name: str) -> int:
         """The id of a label by key or, failing that, by name; an error that suggests close names if there is none."""
-        at = self.index(key_or_name)
-        if at < 0:
-            at = self._by_name.get(key_or_name, -1)
+        at = self.lookup(key_or_name)
         if at < 0:
             import difflib
 

@@ -153,7 +153,7 @@ def labels_in_cell(cell: str, options: ReadOptions, separator: str) -> list[str]
     return options.split(cell, separator)
 
 
-def _cell(labels: Sequence[str]) -> str:
+def labels_as_cell(labels: Sequence[str]) -> str:
     """Labels as one cell: with `|` between them, or as a JSON list where that would be ambiguous."""
     joined = SEPARATORS[0].join(labels)
     plain = ";" not in joined and labels_in_cell(joined, ReadOptions(), SEPARATORS[0]) == labels
@@ -174,7 +174,7 @@ def write(corpus: Corpus, path: str) -> None:
             cells = [
                 corpus.id(row),
                 corpus.texts[row],
-                _cell([keys[label] for label in corpus.labels_of(row)]),
+                labels_as_cell([keys[label] for label in corpus.labels_of(row)]),
                 *(column[row] for column in corpus.fields.values()),
             ]
             writer.writerow([cell.replace("\0", " ") for cell in cells])
