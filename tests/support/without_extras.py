@@ -35,7 +35,7 @@ NEEDS = {
     "rdflib": ("tests/corpus/test_skos.py",),
     "mkdocs": ("tests/test_site.py",),
 }  # fmt: skip
-MISSING = {library for library in (*NEEDS, "sklearn") if missing(library)}
+MISSING = {library for library in (*NEEDS, "openpyxl", "sklearn") if missing(library)}
 LEFT_OUT = [ROOT / path for library in NEEDS if library in MISSING for path in NEEDS[library]]
 
 
