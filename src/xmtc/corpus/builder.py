@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.oddities import NEARLY_ALL, packed_separator, repeated_ids, stray_blanks
 from xmtc.corpus.sources import BadLine
 from xmtc.corpus.sparse import Csr, make_csr
 from xmtc.corpus.strings import StringsBuilder
@@ -21,6 +22,15 @@ from xmtc.errors import BadInput
 PARAGRAPH = "\n\n"  # between the texts of a document that has several text fields
 MAX_ID = 2**31 - 1
 MAX_WEIGHT = 3.4028235677973362e38  # the largest number that float32 rounds to a finite value
+
+
+def named(name: str, fields: Container[str]) -> str | None:
+    """The field that is meant: the one of this name, else the one without the blanks around it ("title, body").
+
+    >>> named(" body", ["title", "body"]), named(" body", [" body", "body"]), named("text", ["title"])
+    ('body', ' body', None)
+    """
+    return next((each for each in (name, name.strip()) if each in fields), None)
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,12 @@ class ReadOptions:
     index_base: Literal[0, 1] = 0
     unlabelled: bool = False
     skip_bad: bool = False
+
+    def among(self, fields: Container[str]) -> ReadOptions:
+        """The same options with fields called as they are in a file, see `named`; those it lacks stay."""
+        keep, text = (tuple(named(name, fields) or name for name in names) for names in (self.keep, self.text))
+        labels, id = (named(name, fields) or name for name in (self.labels, self.id))
+        return replace(self, keep=keep, text=text, labels=labels, id=id)
 
     def split(self, cell: str, default: str | None = None) -> list[str]:
         """The labels in a string, split at the given separator, else at the default one, else not at all.
@@ -64,6 +80,7 @@ class CorpusBuilder:
         self.path = path
         self.options = options
         self.skipped = 0
+        self.label_strings = 0  # documents whose labels were one string, which may have to be split
         self._given = labels or LabelSet.of([])
         self._label_ids: dict[str, int] = {key: i for i, key in enumerate(self._given.keys)}
         self._label_indices = array("i")
@@ -164,7 +181,7 @@ class CorpusBuilder:
         `labels` belongs to documents added by number.
         """
         if self.skipped:
-            print(f"{self.path}: {self.skipped:,} bad lines skipped, {len(self):,} documents read", file=sys.stderr)
+            self.say(f"{self.skipped:,} bad lines skipped, {len(self):,} documents read")
         if not len(self):
             problem = "every line in it is bad" if self.skipped else "there is no document in it"
             raise BadInput(self.path, None, problem, "give a file with one document a line")
@@ -173,8 +190,9 @@ class CorpusBuilder:
             raise BadInput(self.path, None, "no document has a label", remedy)
         if labels is None:
             labels = self._given.extend(self._label_ids) if len(self._label_ids) > len(self._given) else self._given
+            self._report_labels()
         indptr = np.frombuffer(self._label_indptr, np.int64)
-        return Corpus(
+        corpus = Corpus(
             label_matrix(np.frombuffer(self._label_indices, np.int32), indptr, len(labels)),
             labels,
             texts=self._texts.build() if len(self._texts) else None,
@@ -183,6 +201,36 @@ class CorpusBuilder:
             fields={name: column.build() for name, column in self._fields.items()},
             name=self.path,
         )
+        repeated, id = repeated_ids(corpus.ids)
+        if repeated:
+            self.say(f"documents whose id an earlier one has: {repeated:,}, the first {id!r}; all of them are read")
+        return corpus
+
+    def _report_labels(self) -> None:
+        """Say which labels of the documents look like a mistake; they are read as they are."""
+        new = list(self._label_ids)[len(self._given) :]
+        if blanks := stray_blanks(new):
+            known = set(new).union(self._given.keys)
+            twins = sum(" ".join(label.split()) in known for label in blanks)
+            also = f"; without the blanks they are other labels: {twins:,}" if twins else ""
+            self.say(f"labels with stray blanks: {len(blanks):,}, such as {blanks[0]!r}{also}; read as they are")
+        if not self.label_strings or self.options.label_separator is not None:
+            return
+        sizes = np.diff(np.frombuffer(self._label_indptr, np.int64))
+        starts = np.frombuffer(self._label_indptr, np.int64)[:-1][sizes == 1]
+        alone = np.frombuffer(self._label_indices, np.int32)[starts] - len(self._given)
+        labelled = int(np.count_nonzero(sizes))
+        if self.label_strings >= NEARLY_ALL * labelled and (
+            separator := packed_separator([new[label] for label in alone[alone >= 0].tolist()], labelled)
+        ):
+            self.say(
+                f"labels look like several in one string, separated by {separator!r}: "
+                f"say --label-separator {separator!r} (label_separator={separator!r} in Python)"
+            )
+
+    def say(self, what: str) -> None:
+        """Say something about the file on standard error."""
+        print(f"{self.path}: {what}", file=sys.stderr)
 
     def _features(self, count: int | None) -> Csr:
         indices = np.frombuffer(self._feature_indices, np.int32)

@@ -1,5 +1,8 @@
 """fastText lines: `__label__baking __label__bread How long must the dough rest?`
 
+In a file without labels, as for prediction, every line is a document, also a blank one. Among lines with labels, blank
+ones are no documents; their number is said on standard error.
+
 As in fastText, every word that begins with `__label__` is a label, wherever it is in the line; the rest is the text.
 Writing refuses what the format cannot hold: labels with white space in them, texts in which a word begins with
 `__label__`, and documents with neither labels nor text. Line ends inside a text become spaces, and white space around
@@ -30,9 +33,14 @@ def sniff(head: bytes) -> bool:
 
 
 def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -> Corpus:
-    """Read fastText lines; blank lines are ignored."""
+    """Read fastText lines, or plain texts; for blank lines see above."""
     builder = CorpusBuilder(source.path, options, labels)
-    for number, line in source.lines():
+    plain = options.unlabelled and not sniff(source.head())
+    blank = 0
+    for number, line in source.all_lines():
+        if not plain and (not line or line.isspace()):
+            blank += 1
+            continue
         try:
             tags: list[str] = []
             if PREFIX.encode() in line:
@@ -41,6 +49,8 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
             builder.add(tags, text=decode(line.strip()))
         except BadLine as error:
             builder.bad(number, error)
+    if blank and len(builder):
+        builder.say(f"blank lines left out: {blank:,}")
     return builder.build()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from xmtc.corpus.builder import PARAGRAPH, CorpusBuilder, ReadOptions
+from xmtc.corpus.builder import PARAGRAPH, CorpusBuilder, ReadOptions, named
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine, Source, decode, replacing
@@ -98,15 +98,11 @@ def _add(builder: CorpusBuilder, document: Any) -> None:
         raise BadLine(f"a JSON object was expected, not {type(document).__name__}")
     features = document.get("features")
     text = None
-    if features is None or all(name in document for name in options.text):
-        parts = [_field(document, name, "name the text with --text-field") for name in options.text]
-        for name, part in zip(options.text, parts, strict=True):
-            if not isinstance(part, str):
-                raise BadLine(f"field {name!r} must be a string, not {type(part).__name__}")
-        text = PARAGRAPH.join(parts)
-    key = document.get(options.id)
+    if features is None or all(named(name, document) for name in options.text):
+        text = _text(document, options)
+    key = document.get(named(options.id, document) or options.id)
     builder.add(
-        _tags(document, options),
+        _tags(document, builder),
         text=text,
         id=str(key) if key is not None else str(len(builder)),
         fields=[_scalar(_field(document, name, KEPT)) for name in options.keep],
@@ -115,16 +111,30 @@ def _add(builder: CorpusBuilder, document: Any) -> None:
 
 
 def _field(document: dict[str, Any], name: str, remedy: str) -> Any:
-    if name not in document:
+    found = named(name, document)
+    if found is None:
         raise BadLine(f"no field {name!r} (fields found: {', '.join(map(repr, document)) or 'none'})", remedy)
-    return document[name]
+    return document[found]
 
 
-def _tags(document: dict[str, Any], options: ReadOptions) -> Sequence[str]:
-    if options.unlabelled and document.get(options.labels) is None:
+def _text(document: dict[str, Any], options: ReadOptions) -> str:
+    """The text fields, joined; of several, one that is null counts as empty."""
+    parts = [_field(document, name, "name the text with --text-field") for name in options.text]
+    for name, part in zip(options.text, parts, strict=True):
+        if not isinstance(part, str) and (part is not None or len(parts) == 1):
+            raise BadLine(f"field {name!r} must be a string, not {type(part).__name__}")
+    if not any(isinstance(part, str) for part in parts):
+        raise BadLine(f"the fields {', '.join(options.text)} are all null, so there is no text")
+    return PARAGRAPH.join(part or "" for part in parts)
+
+
+def _tags(document: dict[str, Any], builder: CorpusBuilder) -> Sequence[str]:
+    options = builder.options
+    if options.unlabelled and document.get(named(options.labels, document) or "") is None:
         return ()
     tags = _field(document, options.labels, "name the labels with --labels-field")
     if isinstance(tags, str):
+        builder.label_strings += 1
         return options.split(tags)
     if not isinstance(tags, list) or not all(isinstance(t, (str, int)) and not isinstance(t, bool) for t in tags):
         raise BadLine(f"field {options.labels!r} must be a list of strings or whole numbers")

@@ -35,13 +35,14 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
 
     if source.is_stdin:
         raise BadInput("-", None, "Parquet cannot be read from standard input", "save it to a file first")
-    builder = CorpusBuilder(source.path, options, labels)
     try:
         file = parquet.ParquetFile(source.path)
     except (pyarrow.ArrowException, OSError) as error:
         raise BadInput(source.path, None, f"not a Parquet file: {error}", "make or fetch it again") from error
     with file:
         schema = file.schema_arrow
+        options = options.among(schema.names)
+        builder = CorpusBuilder(source.path, options, labels)
         wanted = _wanted(source.path, schema.names, options)
         width = (schema.metadata or {}).get(WIDTH)
         try:
@@ -55,19 +56,22 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
 def _wanted(path: str, names: Sequence[str], options: ReadOptions) -> list[str]:
     def need(name: str, option: str) -> str:
         if name not in names:
-            found = ", ".join(map(repr, names))
-            raise BadInput(path, None, f"no column {name!r} (columns found: {found})", f"name the column with {option}")
+            there = ", ".join(map(repr, names))
+            raise BadInput(path, None, f"no column {name!r} (columns found: {there})", f"name the column with {option}")
+        if names.count(name) > 1:
+            problem = f"{names.count(name)} columns are called {name!r}"
+            raise BadInput(path, None, problem, f"rename one of them, or name another with {option}")
         return name
 
     wanted = [need(name, "--keep") for name in options.keep]
     if "features" in names:
-        wanted += ["features", *(name for name in options.text if name in names)]
+        wanted += ["features", *(need(name, "--text-field") for name in options.text if name in names)]
     else:
         wanted += [need(name, "--text-field") for name in options.text]
     if options.labels in names or not options.unlabelled:
         wanted.append(need(options.labels, "--labels-field"))
     if options.id in names:
-        wanted.append(options.id)
+        wanted.append(need(options.id, "--id-field"))
     return list(dict.fromkeys(wanted))
 
 
@@ -79,15 +83,27 @@ def _add_batch(builder: CorpusBuilder, columns: dict[str, list[Any]], size: int)
     tags, ids, features = (columns.get(name, none) for name in (options.labels, options.id, "features"))
     for row in range(size):
         try:
+            builder.label_strings += isinstance(tags[row], str)
             builder.add(
                 _labels(tags[row], options),
-                text=PARAGRAPH.join(_string(column[row], "text") for column in texts) if texts else None,
-                id=str(ids[row]) if options.id in columns else None,
+                text=_text([column[row] for column in texts]) if texts else None,
+                id=_id(ids[row], len(builder)) if options.id in columns else None,
                 fields=[_string(columns[name][row], name) for name in options.keep],
                 features=_features(features[row]) if "features" in columns else None,
             )
         except BadLine as error:
             builder.bad(first + row + 1, error)
+
+
+def _text(parts: Sequence[Any]) -> str:
+    """The text fields, joined; of several, one that is null counts as empty."""
+    if all(part is None for part in parts):
+        raise BadLine("this row has no text")
+    return PARAGRAPH.join("" if part is None else str(part) for part in parts)
+
+
+def _id(value: Any, position: int) -> str:
+    return str(value) if value is not None else str(position)
 
 
 def _string(value: Any, what: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import orjson
 
-from xmtc.corpus.builder import PARAGRAPH, CorpusBuilder, ReadOptions
+from xmtc.corpus.builder import PARAGRAPH, CorpusBuilder, ReadOptions, named
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine, Source, decode, replacing
@@ -45,19 +45,20 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
     line, header = next(rows, (1, []))
     if not header:
         return builder.build()  # which says that there is no document
-    at = {name: position for position, name in enumerate(header)}
-    text_at = [_column(source, line, at, name, "--text-field") for name in options.text]
-    keep_at = [_column(source, line, at, name, "--keep") for name in options.keep]
-    id_at = at.get(options.id)
-    labels_at = at.get(options.labels)
-    if labels_at is None and not options.unlabelled:
-        _column(source, line, at, options.labels, "--labels-field")
+    text_at = [_column(source, line, header, name, "--text-field") for name in options.text]
+    keep_at = [_column(source, line, header, name, "--keep") for name in options.keep]
+    id_at = _column(source, line, header, options.id, "--id-field") if named(options.id, header) else None
+    labels_at = None
+    if not options.unlabelled or named(options.labels, header):
+        labels_at = _column(source, line, header, options.labels, "--labels-field")
     separator = _separator(head, delimiter, labels_at)
     for line, row in rows:
         try:
             if len(row) != len(header):
                 problem = f"{len(row)} cells, but the header has {len(header)} columns split at {delimiter!r}"
                 raise BadLine(problem, "quote cells that hold the delimiter, or skip bad lines with --skip-bad")
+            if labels_at is not None and not row[labels_at].startswith("["):
+                builder.label_strings += 1
             builder.add(
                 labels_in_cell(row[labels_at], options, separator) if labels_at is not None else (),
                 text=PARAGRAPH.join(row[position] for position in text_at),
@@ -105,7 +106,7 @@ def _delimiter(head: bytes, options: ReadOptions, own: str | None) -> str:
 
     def merit(delimiter: str) -> tuple[bool, bool, int]:
         header = _header(head, delimiter)
-        return set(options.text) <= set(header), delimiter == own and len(header) > 1, len(header)
+        return all(named(name, header) for name in options.text), delimiter == own and len(header) > 1, len(header)
 
     return max(DELIMITERS, key=merit)
 
@@ -130,14 +131,18 @@ def likely_separator(cells: Sequence[str]) -> str:
     return next((s for s in SEPARATORS if any(s in cell for cell in plain)), SEPARATORS[0])
 
 
-def _column(source: Source, line: int, at: dict[str, int], name: str, option: str) -> int:
-    if name in at:
-        return at[name]
-    if len(at) == 1:
-        problem = f"a wrong delimiter? The header is a single column {next(iter(at))!r}, and {name!r} is missing"
+def _column(source: Source, line: int, header: Sequence[str], name: str, option: str) -> int:
+    """The position of a column that is needed; an error if there is none, or two."""
+    if found := named(name, header):
+        if header.count(found) > 1:
+            problem = f"{header.count(found)} columns are called {found!r}"
+            raise BadInput(source.path, line, problem, f"rename one of them, or name another with {option}")
+        return header.index(found)
+    if len(header) == 1:
+        problem = f"a wrong delimiter? The header is a single column {header[0]!r}, and {name!r} is missing"
         raise BadInput(source.path, line, problem, "separate the columns by tab, comma, semicolon or |")
-    found = ", ".join(map(repr, at))
-    raise BadInput(source.path, line, f"no column {name!r} (columns found: {found})", f"name the column with {option}")
+    there = ", ".join(map(repr, header))
+    raise BadInput(source.path, line, f"no column {name!r} (columns found: {there})", f"name the column with {option}")
 
 
 def labels_in_cell(cell: str, options: ReadOptions, separator: str) -> list[str]:
