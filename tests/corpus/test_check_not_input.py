@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xmtc.corpus.sources import check_not_input
+from xmtc.corpus.overwriting import check_not_input
 from xmtc.errors import BadInput
 
 
@@ -30,9 +30,9 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_an_output_that_is_an_input_is_refused(corpus: Path, out: str, given: str) -> None:
-    with pytest.raises(BadInput, match="would be replaced"):
+    with pytest.raises(BadInput, match="writing would replace it"):
         check_not_input(out, None, "-", given)
-    with pytest.raises(BadInput, match="would be replaced"):
+    with pytest.raises(BadInput, match="writing would replace it"):
         check_not_input(Path(out).absolute(), given)
 
 

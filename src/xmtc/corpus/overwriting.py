@@ -7,6 +7,7 @@ what a reader leaves out (other columns, skipped lines, the other part of a fold
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from pathlib import Path
 from xmtc.corpus import folder, label_file
 from xmtc.corpus.formats import by_suffix, format_module
 from xmtc.errors import BadInput
+
+CORPUS_FILE = re.compile(r"(train|test)[._]|labels\.").match
 
 
 def becomes_folder(path: str | Path, format: str | None = None) -> bool:
@@ -66,6 +69,22 @@ def check_overwriting(
             raise BadInput(file, None, "is read, and writing would replace it", "write to another file or folder")
         if not force:
             raise BadInput(file, None, "exists already", "write to another place, or replace it with --force")
+
+
+def check_not_input(path: str | Path, *inputs: str | Path | None) -> None:
+    """BadInput if a result, written to this file, would replace one that is read.
+
+    An input that is a folder stands for the corpus files in it, such as `train.csv`, `test_texts.txt`, `labels.tsv`:
+    other files there, such as an earlier result, may be replaced.
+    """
+    if str(path) == "-" or not Path(path).is_file():
+        return
+    for given in (name for name in inputs if name):
+        files = files_read(given)
+        if Path(given).is_dir():
+            files = [file for file in files if CORPUS_FILE(file.name)]
+        if any(_same(Path(path), file) for file in files):
+            raise BadInput(path, None, "is read, and writing would replace it", "write to another file")
 
 
 def _with_partners(path: str | Path, formats: Iterable[str]) -> list[Path]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -20,7 +19,6 @@ BLOCK = 1 << 17
 BOM = b"\xef\xbb\xbf"
 UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 GZIP_MAGIC = b"\x1f\x8b"
-CORPUS_FILE = re.compile(r"(train|test)[._]|labels\.").match
 GZIP_WBITS = 31  # zlib's way of saying "with a gzip header and checksum"
 
 
@@ -190,19 +188,6 @@ def check_output(path: str | Path) -> None:
         raise BadInput(path, None, "its folder does not exist", f"make it: mkdir -p {parent}")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise BadInput(path, None, "its folder cannot be written into", "write to another place")
-
-
-def check_not_input(path: str | Path, *inputs: str | Path | None) -> None:
-    """BadInput if writing a file there would replace one that is read; links to it count as the file itself.
-
-    An input that is a folder stands for the corpus files in it, such as `train.csv`, `test_texts.txt`, `labels.tsv`.
-    """
-    if str(path) == "-" or not Path(path).is_file():
-        return
-    for given in (Path(name) for name in inputs if name):
-        files = (file for file in given.iterdir() if CORPUS_FILE(file.name)) if given.is_dir() else [given]
-        if any(file.is_file() and file.samefile(path) for file in files):
-            raise BadInput(path, None, "this file is read, and would be replaced by the result", "name another file")
 
 
 @contextmanager
