@@ -189,7 +189,7 @@ def test_documents_can_be_grouped_by_id() -> None:
 )
 def test_impossible_sizes_say_what_to_do(test: float, message: str) -> None:
     with pytest.raises(XmtcError, match=message):
-        split_rows(Corpus.of("abcd"), test)
+        split_rows(Corpus.of(list("abcd")), test)
 
 
 @pytest.mark.parametrize(("documents", "size"), [(20_000, 50), (1_000, 10), (30, 1)])
@@ -212,7 +212,7 @@ def test_impossible_requests_say_what_to_do() -> None:
     with pytest.raises(XmtcError, match=r"no field 'year' .*'group'.* keep=\['year'\]"):
         split_rows(corpus, 0.5, method="key", key="year")
     with pytest.raises(XmtcError, match="fields there are: none"):
-        split_rows(Corpus.of("ab"), 0.5, method="key", key="id")
+        split_rows(Corpus.of(list("ab")), 0.5, method="key", key="id")
     with pytest.raises(XmtcError, match="take another key"):
         split_rows(corpus_of([[], []], ["same", "same"]), 0.5, method="key", key="group")
     with pytest.raises(XmtcError, match="give at least 2"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,15 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sparse import Csr, make_csr
 from xmtc.corpus.strings import Rows, Strings, row_index
 from xmtc.errors import XmtcError
+from xmtc.extras import require
 
 if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
     from xmtc.corpus.splits import SplitMethod
 
 FEW_DOCUMENTS = 32
+_PLAIN = (list, tuple, Strings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,23 +62,86 @@ class Corpus:
     @classmethod
     def of(
         cls,
-        texts: Iterable[str],
-        labels: Sequence[Iterable[str]] | None = None,
+        texts: Any,
+        labels: Any = None,
         label_set: LabelSet | None = None,
         name: str = "corpus",
+        *,
+        label_names: Sequence[str] | None = None,
+        label_separator: str | None = None,
     ) -> Corpus:
-        """Make a corpus from plain lists; one without labels serves prediction only."""
-        column = Strings.of(texts)
-        if labels is None and not label_set and len(column) <= FEW_DOCUMENTS:
-            targets, nothing = _without_labels(len(column))
-            return cls(targets, nothing, texts=column, name=name)
-        tags = [list(dict.fromkeys(tags)) for tags in labels] if labels is not None else [[] for _ in column]
-        if len(tags) != len(column):
-            raise XmtcError(f"{len(column)} texts but {len(tags)} lists of labels")
-        known = (label_set or LabelSet.of([])).extend(tag for row in tags for tag in row)
-        indices = [known.index(tag) for row in tags for tag in row]
-        indptr = np.cumsum([0, *map(len, tags)])
-        return cls(label_matrix(indices, indptr, len(known)), known, texts=column, name=name)
+        """Make a corpus from what Python programs have; one without labels serves prediction only.
+
+        Args:
+            texts: a list, array, series or iterator of strings; or a table (pandas or polars DataFrame, pyarrow table,
+                Hugging Face dataset, list of records) with a column `text` and perhaps `labels`, see `from_frame`.
+            labels: for each document a list or set of labels, a single label, or None; sets are taken in sorted order.
+                Or a 0/1 matrix, documents x labels, whose columns `label_names` (or `label_set`) names.
+            label_set: labels that come first, with their names and parents.
+            label_names: what the columns of a matrix are, or the labels that numbers stand for.
+            label_separator: splits labels that are given as one string. Without it, a string in a list is one label,
+                and one in a column of a table is split as in CSV files.
+
+        >>> Corpus.of(["red fruit", "blue sky"], ["apple", "weather"]).labels_of(1)
+        [1]
+        """
+        if labels is None and type(texts) in _PLAIN:
+            # The way of single texts to a prediction, where microseconds count.
+            try:
+                texts = Strings.of(texts)
+            except AttributeError:
+                pass  # what is no text has no `encode`: found and named below
+            else:
+                if not label_set and len(texts) <= FEW_DOCUMENTS:
+                    targets, nothing = _without_labels(len(texts))
+                    return cls(targets, nothing, texts=texts, name=name)
+        from xmtc.corpus.inputs import corpus_of
+
+        return corpus_of(texts, labels, label_set, name, label_names, label_separator)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        text: str | Sequence[str] = "text",
+        labels: str | Sequence[str] | None = "labels",
+        id: str | None = None,
+        *,
+        keep: Sequence[str] = (),
+        label_set: LabelSet | None = None,
+        label_names: Sequence[str] | None = None,
+        label_separator: str | None = None,
+        name: str = "corpus",
+    ) -> Corpus:
+        """Make a corpus from a table: a DataFrame, a dataset, or a list of records.
+
+        Args:
+            text: the column of texts; several are joined by a blank line.
+            labels: the column of labels. A cell is a list, a set, a string (split as in CSV files, see
+                `label_separator`) or empty. Several columns hold 0 and 1 each, and their names are the labels. None: no
+                labels.
+            id: the column of identifiers; else `id` if there is one, else the index unless it only numbers the rows.
+            keep: further columns to keep in `fields`.
+
+        >>> records = [{"title": "red fruit", "tags": "apple|food"}, {"title": "blue sky", "tags": "weather"}]
+        >>> list(Corpus.from_frame(records, text="title", labels="tags").labels.keys)
+        ['apple', 'food', 'weather']
+        """
+        from xmtc.corpus.inputs import from_frame
+
+        return from_frame(frame, text, labels, id, label_set, name, keep, label_names, label_separator)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The documents as a pandas DataFrame: id (if they have some), text, labels (lists of keys), kept fields."""
+        require("Corpus.to_frame", "pandas")
+        import pandas as pd
+
+        keys = list(self.labels.keys)
+        columns: dict[str, Any] = {} if self.ids is None else {"id": list(self.ids)}
+        if self.texts is not None:
+            columns["text"] = list(self.texts)
+        columns["labels"] = [[keys[label] for label in self.labels_of(at)] for at in range(len(self))]
+        return pd.DataFrame(columns | {name: list(column) for name, column in self.fields.items()})
 
     def __len__(self) -> int:
         return int(self.targets.shape[0])
