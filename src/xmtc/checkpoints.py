@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from xmtc.errors import BadModelFolder
 
 ABOUT = "run.json"
+SHORT = 17  # characters of a value that an error message quotes; fingerprints are longer
 
 
 class Checkpoints:
@@ -37,13 +38,13 @@ class Checkpoints:
             return
         try:
             found = json.loads((self.folder / ABOUT).read_text("utf-8"))
-            different = sorted(key for key in {*found, *self._run} if found.get(key) != self._run.get(key))
+            different = differences(found, self._run)
         except (OSError, ValueError, AttributeError, TypeError) as error:
             raise BadModelFolder(f"{self.folder}: no readable checkpoints: {error}; remove it to begin anew") from error
         if different:
             raise BadModelFolder(
                 f"{self.folder}: pieces of another run (different: {', '.join(different)}); "
-                "train with the same settings and documents to go on, or remove it to begin anew"
+                "train with the same settings and documents to go on; to begin anew remove it, or leave --resume out"
             )
 
     def put(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -80,6 +81,24 @@ class Checkpoints:
             return None
         except (OSError, SafetensorError, ValueError) as error:
             raise BadModelFolder(f"{file}: a damaged checkpoint: {error}; remove it to do this piece again") from error
+
+
+def differences(there: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """What differs between two runs, groups as `group.key`, with both values where they are short.
+
+    >>> differences({"seed": 0, "tfidf": {"min_df": 1}}, {"seed": 0, "tfidf": {"min_df": 2}})
+    ['tfidf.min_df (1 there, 2 now)']
+    """
+    found = []
+    for key in [*there, *(key for key in now if key not in there)]:
+        old, new = there.get(key), now.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += differences(old, new, f"{prefix}{key}.")
+        elif old != new:
+            shown = [json.dumps(value, ensure_ascii=False) for value in (old, new)]
+            short = max(map(len, shown)) <= SHORT
+            found.append(f"{prefix}{key}" + (f" ({shown[0]} there, {shown[1]} now)" if short else ""))
+    return found
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -99,7 +99,7 @@ def recipe_file(name: str) -> Path:
     from xmtc.errors import BadInput
 
     path = Path(name)
-    if path.exists():
+    if name and path.exists():
         return path
     known, wanted = recipe_names(), name.removesuffix(SUFFIX).removeprefix("recipes/")
     if wanted in known:
@@ -110,7 +110,7 @@ def recipe_file(name: str) -> Path:
     hint = (
         f"did you mean {', '.join(close)}?" if close else f"give a file or a name such as {', '.join(known[:NEAREST])}"
     )
-    raise BadInput(name, None, "no such recipe", hint)
+    raise BadInput(name or "''", None, "no such recipe", hint)
 
 
 def read_recipe(path: str) -> tuple[str | None, dict[str, Any]]:

@@ -59,7 +59,6 @@ CASES: dict[str, tuple[Sequence[str], str]] = {
     "unknown format": (["train", "what.docx", *TRAIN], "what.docx:1: unknown format"),
     "format that is none": (["train", "good.jsonl", *TRAIN, "--format", "docx"], "unknown format 'docx'"),
     "no such file": (["train", "nothing.jsonl", *TRAIN], "nothing.jsonl: no such file"),
-    "no model named": (["train", "good.jsonl", "--out", "out"], "no model named"),
     "unknown model": (["train", "good.jsonl", "--model", "knm", "--out", "out"], "did you mean 'knn'?"),
     "unknown setting": (["train", "good.jsonl", *TRAIN, "--set", "neighbors=3"], "did you mean 'neighbours'?"),
     "bad setting": (["train", "good.jsonl", *TRAIN, "--set", "neighbours=many"], "neighbours='many'"),

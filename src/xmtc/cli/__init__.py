@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Sequence
 
 from xmtc.cli.output import printable
+from xmtc.cli.stopping import INTERRUPTED, Resumable, how_to_go_on, terminable
 
 USER_ERROR = 2
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        with warnings.catch_warnings():
+        with terminable() as stop, warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.showwarning = _one_line_warning
             code = app(words, prog_name="xmtc", standalone_mode=False)
@@ -37,11 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Typer turns a broken pipe into SystemExit: the reader of our output, such as `head`, has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
         return 0
+    except Resumable:
+        return _failed(how_to_go_on(words), stop.code)
     except (XmtcError, OSError, MemoryError) as error:
         if debug:
             raise
         return _failed(f"error: {sentence(error)}", USER_ERROR)
-    return _failed("stopped", INTERRUPTED) if code == INTERRUPTED else code or 0
+    return _failed("stopped", stop.code) if code == INTERRUPTED else code or 0
 
 
 def _mend_streams() -> None:

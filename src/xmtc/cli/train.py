@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from xmtc.cli.folder_lock import folder_lock
 from xmtc.cli.read_options import Reading, with_reading
+from xmtc.cli.resume import Found, check_resumable, checkpoint_folder, facts_of
+from xmtc.cli.stopping import Resumable
 from xmtc.recipes import put, read_recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from xmtc.corpus.corpus import Corpus
     from xmtc.models.base import Model
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 def train(
     corpus: Annotated[str, typer.Argument(help="File, folder with train.*, or - for standard input.")],
     out: Annotated[str, typer.Option("--out", help="Folder to write the model to.")],
-    model: Annotated[str | None, typer.Option("--model", help="Method; `xmtc models` lists them.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Method; `xmtc models` lists them. None: auto, for a short time.")
+    ] = None,
     valid: Annotated[str | None, typer.Option(help="Validation file, or a share of the corpus such as 0.1.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter key=value; may be repeated.")] = None,
     recipe: Annotated[str | None, typer.Option(help="YAML file with `model` and `set`, or a name: knn/tibkat.")] = None,
@@ -50,32 +53,75 @@ def train(
     """
     from xmtc.atomic_folder import check_target
     from xmtc.errors import ConfigError
-    from xmtc.models.registry import make
+    from xmtc.models.registry import DEFAULT, make
 
     if valid is None and (calibrate or tune):
         option = "--calibrate" if calibrate else "--tune"
         raise ConfigError(f"{option} needs documents that the model is not trained on; say --valid FILE or --valid 0.1")
-    name, hyper_parameters = settings(model, set_ or [], recipe, seed)
+    named, hyper_parameters = settings(model, set_ or [], recipe, seed)
+    name = DEFAULT if named is None else named
     if budget is not None:
         hyper_parameters["budget"] = budget
-    if device is not None:
-        put_device(name, hyper_parameters, device)
-    made = make(name, **hyper_parameters)
-    check_target(out)
-    documents = reading.read(corpus)
-    print(f"{corpus}: {len(documents):,} documents, {len(documents.labels):,} labels", file=sys.stderr)
-    held_out = None
-    if valid is not None:
-        documents, held_out = reading.hold_out(documents, valid, "--valid", made.config.seed)
-    if resume and finished(out, made, expected(documents, held_out, calibrate, tune)):
-        print(f"{out}: this model is finished already, nothing to do", file=sys.stderr)
-        print(out)
-        return
-    pieces = Path(out).absolute().with_name(f".{Path(out).name}.checkpoints")
-    if not resume:
+    try:
+        if device is not None:
+            put_device(name, hyper_parameters, device)
+        made = make(name, **hyper_parameters)
+    except ConfigError as error:
+        raise error if named is not None else ConfigError(f"no --model given, so {name} is taken: {error}") from error
+    target = check_target(out)
+    with folder_lock(target):
+        documents = reading.read(corpus)
+        print(f"{corpus}: {len(documents):,} documents, {len(documents.labels):,} labels", file=sys.stderr)
+        if named is None:
+            made = with_budget(name, hyper_parameters, len(documents))
+        held_out = None
+        if valid is not None:
+            documents, held_out = reading.hold_out(documents, valid, "--valid", made.config.seed)
+        if resume and check_resumable(out, target, facts_of(made, documents, held_out, calibrate, tune)):
+            print(f"{out}: this model is finished already, nothing to do", file=sys.stderr)
+        else:
+            made.reading_ = reading.remembered()
+            prepare(made, out, target, resume)
+            try:
+                fit_and_save(made, out, target, documents, held_out, calibrate=calibrate, tune=tune, log=log)
+            except KeyboardInterrupt:
+                if checkpoint_folder(target).exists():
+                    raise Resumable from None
+                raise
+    print(out)
+
+
+def prepare(made: Model, out: str, target: Path, resume: bool) -> None:
+    """Say what of an earlier training is replaced, and let a method that improves step by step save its steps."""
+    from xmtc.errors import BadModelFolder
+
+    pieces = checkpoint_folder(target)
+    try:
+        replaces = Found(target).finished
+    except BadModelFolder:  # of a newer version, or damaged
+        replaces = True
+    if replaces:
+        print(f"{out}: there is a model, which is replaced when the new one is finished", file=sys.stderr)
+    else:
+        made.on_better = lambda: made.save(out)  # so there is a model from the first minute on
+    if not resume and pieces.exists():
+        print(f"{out}: checkpoints of an earlier training are removed, since --resume was not given", file=sys.stderr)
         shutil.rmtree(pieces, ignore_errors=True)
-    made.reading_ = reading.remembered()
-    made.on_better = lambda: made.save(out)  # a method that improves step by step has a model from the first minute on
+
+
+def fit_and_save(
+    made: Model,
+    out: str,
+    target: Path,
+    documents: Corpus,
+    held_out: Corpus | None,
+    *,
+    calibrate: Literal["isotonic", "platt"] | None,
+    tune: bool,
+    log: str | None,
+) -> None:
+    """Train, evaluate on the validation documents, and write the model folder."""
+    pieces = checkpoint_folder(target)
     made.fit(documents, held_out, pieces, log)
     about: dict[str, Any] = {}
     if held_out is not None:
@@ -90,21 +136,31 @@ def train(
         about["metrics"] = {"validation": evaluation.values}
     made.save(out, about)
     shutil.rmtree(pieces, ignore_errors=True)
-    print(f"{name} trained in {made.training_['seconds']:.1f} s, saved to {out}", file=sys.stderr)
-    print(out)
+    print(f"{made.name} trained in {made.training_['seconds']:.1f} s, saved to {out}", file=sys.stderr)
 
 
-def settings(model: str | None, pairs: list[str], recipe: str | None, seed: int | None) -> tuple[str, dict[str, Any]]:
-    """Model name and hyper-parameters: the recipe's, then what --set and --seed change."""
-    from xmtc.errors import ConfigError
+def with_budget(name: str, hyper_parameters: dict[str, Any], documents: int) -> Model:
+    """The default model, with a budget that suits the corpus unless one was given; says what it is."""
+    from xmtc.models.registry import default_budget, make
 
+    settings = {"budget": default_budget(documents), **hyper_parameters}
+    print(
+        f"no --model given: {name} takes up to {settings['budget']}; change that with --budget 1h, or name a method "
+        "with --model (`xmtc models` lists them)",
+        file=sys.stderr,
+    )
+    return make(name, **settings)
+
+
+def settings(
+    model: str | None, pairs: list[str], recipe: str | None, seed: int | None
+) -> tuple[str | None, dict[str, Any]]:
+    """Model name, if any is given, and hyper-parameters: the recipe's, then what --set and --seed change."""
     name = model
     hyper_parameters: dict[str, Any] = {}
     if recipe is not None:
         recipe_model, hyper_parameters = read_recipe(recipe)
-        name = model or recipe_model
-    if name is None:
-        raise ConfigError("no model named; say --model NAME (`xmtc models` lists them) or give a --recipe")
+        name = recipe_model if model is None else model
     for pair in pairs:
         put(hyper_parameters, pair)
     if seed is not None:
@@ -122,28 +178,3 @@ def put_device(name: str, hyper_parameters: dict[str, Any], device: str) -> None
         put_value(hyper_parameters, "training.device", device)
     elif device not in ("auto", "cpu"):
         raise ConfigError(f"--device {device}: {name} computes on a CPU; leave --device out")
-
-
-def expected(documents: Corpus, held_out: Corpus | None, calibrate: str | None, tune: bool) -> dict[str, Any]:
-    """What the manifest of a model that was trained on these documents says about them."""
-    from xmtc.models.calibration import fitted_on
-    from xmtc.models.thresholds import SMOOTHING
-
-    return {
-        "fingerprint": documents.fingerprint(),
-        "calibration": fitted_on(held_out, method=calibrate) if held_out is not None and calibrate else None,
-        "thresholds": fitted_on(held_out, smoothing=SMOOTHING) if held_out is not None and tune else None,
-    }
-
-
-def finished(out: str, made: Model, training: Mapping[str, Any]) -> bool:
-    """Whether the folder holds this model, trained with the same settings on the same documents."""
-    from xmtc.atomic_folder import MANIFEST
-    from xmtc.storage import opening
-
-    if not (Path(out) / MANIFEST).exists():
-        return False
-    found = opening(out).manifest
-    same_settings = found["kind"] == made.name and found["config"] == made.config.model_dump(mode="json")
-    trained = found.get("training", {})
-    return same_settings and all(trained.get(key) == value for key, value in training.items())

@@ -135,6 +135,7 @@ class Model(ABC):
             "labels": int(np.count_nonzero(corpus.label_counts)),
             "input": "texts" if corpus.texts is not None and "text" in self.capabilities.input else "features",
             "seconds": round(time.perf_counter() - start, 3),
+            **({"validation": fitted_on(valid)} if valid is not None else {}),
         }
         return self
 

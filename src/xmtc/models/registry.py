@@ -32,6 +32,18 @@ CATALOGUE = {
     "auto": "xmtc.models.ensemble.auto:Auto",
 }
 
+#: The method of whoever names none; it has a `budget`, see `default_budget`.
+DEFAULT = "auto"
+
+
+def default_budget(documents: int) -> str:
+    """How long the default method may take for a corpus of this size, if nothing is said about it.
+
+    >>> default_budget(3_000), default_budget(300_000)
+    ('5m', '30m')
+    """
+    return "5m" if documents <= 50_000 else "30m" if documents <= 500_000 else "2h"
+
 
 def model_class(name: str) -> type[Model]:
     """The class of a method by name.

@@ -194,7 +194,7 @@ class Search:
             self.trials.append(trial)
             if not trial.note:
                 self._try(candidate, trial)
-            if trial.quality is None:
+            if not any(each.trial is trial for each in self.trained) and trial.quality is None:
                 self.say(f"{candidate.name}: {trial.note}")
 
     def _installed(self, wanted: list[Candidate]) -> list[Candidate]:
