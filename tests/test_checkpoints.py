@@ -33,7 +33,9 @@ def test_without_a_folder_nothing_is_kept() -> None:
 
 def test_another_run(tmp_path: Path) -> None:
     Checkpoints(tmp_path / "pieces", RUN).put("a", {"x": np.ones(1)})
-    with pytest.raises(BadModelFolder, match=r"different: settings\.cost \(1\.0 there, 2\.0 now\)\); train with the same"):
+    with pytest.raises(
+        BadModelFolder, match=r"different: settings\.cost \(1\.0 there, 2\.0 now\)\); train with the same"
+    ):
         Checkpoints(tmp_path / "pieces", {**RUN, "settings": {"cost": 2.0}})
 
 
