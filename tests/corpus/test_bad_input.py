@@ -83,7 +83,9 @@ CASES = {
     "header alone": Case("d.csv", "text,labels\n", None, "no document in it", "give a file with one document a line"),
     "binary": Case("d.jsonl", b"\x7fELF\0\0\0\1", 1, "this is a binary file, not text", "one of the known formats"),
     "UTF-16": Case("d.csv", "text,labels\n".encode("utf-16"), 1, "in UTF-16, UTF-8 was expected", "iconv -f utf-16"),
-    "unknown format": Case("d.txt", "just some words\n", 1, "unknown format", "--format: parquet, npz, jsonl, xmc"),
+    "unknown format": Case(
+        "d.txt", "just some words\n", 1, "unknown format", "--format: parquet, excel, npz, jsonl, xmc"
+    ),
     "damaged gzip": Case(
         "d.jsonl.gz",
         gzip.compress(GOOD.encode() * 900)[:-9],

@@ -214,7 +214,7 @@ def test_a_document_of_ten_megabytes(tmp_path: Path) -> None:
         assert_same(read(path), corpus)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", FILE_NAMES)
 def test_what_is_written_is_detected_again(format: str, tmp_path: Path) -> None:
     corpus = feature_corpus() if format in ("xmc", "npz") else Corpus.of(["a b"], [["x"]])
     path = tmp_path / FILE_NAMES[format]
@@ -242,7 +242,7 @@ def test_plain_lines_are_documents_to_be_tagged(tmp_path: Path) -> None:
 class TestWriting:
     @pytest.mark.parametrize("name", ["docs.xmc", "X.npz"])
     def test_texts_do_not_fit(self, name: str, tmp_path: Path) -> None:
-        with pytest.raises(XmtcError, match=r"cannot hold texts; parquet, jsonl, fasttext, table, textpair files can"):
+        with pytest.raises(XmtcError, match=r"cannot hold texts; parquet, .*textpair.* files can"):
             write(Corpus.of(["a"], [["x"]]), tmp_path / name)
 
     @pytest.mark.parametrize("name", ["docs.ft", "docs_texts.txt", "docs.csv"])
@@ -307,5 +307,5 @@ def test_options_that_do_not_fit() -> None:
 
 def test_keeping_fields_of_a_format_without_fields(tmp_path: Path) -> None:
     (tmp_path / "docs.ft").write_text(LINES["fasttext"])
-    with pytest.raises(ConfigError, match="no fields to keep; parquet, jsonl, table have"):
+    with pytest.raises(ConfigError, match=r"no fields to keep; parquet, .*table.* have"):
         read(tmp_path / "docs.ft", keep=["year"])

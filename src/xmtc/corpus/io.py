@@ -15,7 +15,7 @@ from xmtc.corpus.overwriting import becomes_folder
 from xmtc.corpus.sources import Source
 from xmtc.errors import BadInput, ConfigError, XmtcError
 
-BINARY = ("parquet", "npz")  # known by their first bytes, whatever the name says
+BINARY = ("parquet", "excel", "npz")  # known by their first bytes, whatever the name says
 NUMBERED = ("npz", "xmc")  # know labels only by number, and look for labels.tsv themselves
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from xmtc.corpus import folder, label_file
 from xmtc.corpus.formats import by_suffix, format_module
+from xmtc.corpus.sources import file_and_sheet
 from xmtc.errors import BadInput
 
 CORPUS_FILE = re.compile(r"(train|test)[._]|labels\.").match
@@ -48,6 +49,7 @@ def files_read(path: str | Path, label_set: str | Path | None = None) -> list[Pa
         return given
     if Path(path).is_dir():
         return [*given, *(file for file in Path(path).iterdir() if file.is_file())]
+    path, _ = file_and_sheet(path)
     beside = label_file.beside(path)
     # By content a file may be of another format than its suffix says; only a pair's name matters here.
     return [*given, *_with_partners(path, by_suffix(path)), *([beside] if beside is not None else [])]

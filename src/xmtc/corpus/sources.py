@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,7 @@ BLOCK = 1 << 17
 BOM = b"\xef\xbb\xbf"
 UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 GZIP_MAGIC = b"\x1f\x8b"
+SHEET = re.compile(r"(?P<file>.+\.xls[xm])#(?P<sheet>.+)", re.IGNORECASE | re.DOTALL)
 GZIP_WBITS = 31  # zlib's way of saying "with a gzip header and checksum"
 
 
@@ -39,16 +41,16 @@ class Source:
     """A file to read: its path for messages, its first bytes for detection, its content as lines."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
+        self.path, self.sheet = file_and_sheet(path)
         self._peeked = b""
         if self.path == "-":
             return
         if not self.path:
             raise BadInput("''", None, "no file is named", "name a file, a folder, or - for standard input")
-        if not Path(path).exists():
-            raise BadInput(path, None, "no such file", f"check the name; the current folder is {Path.cwd()}")
-        if Path(path).is_dir():
-            raise BadInput(path, None, "is a folder, a file was expected", "name a file in it")
+        if not Path(self.path).exists():
+            raise BadInput(self.path, None, "no such file", f"check the name; the current folder is {Path.cwd()}")
+        if Path(self.path).is_dir():
+            raise BadInput(self.path, None, "is a folder, a file was expected", "name a file in it")
 
     @property
     def is_stdin(self) -> bool:
@@ -161,6 +163,16 @@ class Source:
 
     def _damaged(self, how: str) -> BadInput:
         return BadInput(self.path, None, f"the gzip file is damaged: {how}", "make or fetch it again")
+
+
+def file_and_sheet(path: str | Path) -> tuple[str, str]:
+    """A file's path and, of a workbook, the sheet that is named after it; empty if none is.
+
+    >>> file_and_sheet("docs.xlsx#Old ones"), file_and_sheet("docs#1.csv")
+    (('docs.xlsx', 'Old ones'), ('docs#1.csv', ''))
+    """
+    found = SHEET.fullmatch(str(path))
+    return (found["file"], found["sheet"]) if found and not Path(path).exists() else (str(path), "")
 
 
 def decode(line: bytes) -> str:

@@ -12,6 +12,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import orjson
 
@@ -45,29 +46,55 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
     line, header = next(rows, (1, []))
     if not header:
         return builder.build()  # which says that there is no document
-    text_at = [_column(source, line, header, name, "--text-field") for name in options.text]
-    keep_at = [_column(source, line, header, name, "--keep") for name in options.keep]
-    id_at = _column(source, line, header, options.id, "--id-field") if named(options.id, header) else None
-    labels_at = None
-    if not options.unlabelled or named(options.labels, header):
-        labels_at = _column(source, line, header, options.labels, "--labels-field")
-    separator = _separator(head, delimiter, labels_at)
+    columns = Columns.of(source.path, line, header, options)
+    separator = _separator(head, delimiter, columns.labels)
     for line, row in rows:
         try:
             if len(row) != len(header):
                 problem = f"{len(row)} cells, but the header has {len(header)} columns split at {delimiter!r}"
                 raise BadLine(problem, "quote cells that hold the delimiter, or skip bad lines with --skip-bad")
-            if labels_at is not None and not row[labels_at].startswith("["):
-                builder.label_strings += 1
-            builder.add(
-                labels_in_cell(row[labels_at], options, separator) if labels_at is not None else (),
-                text=PARAGRAPH.join(row[position] for position in text_at),
-                id=row[id_at] if id_at is not None else None,
-                fields=[row[position] for position in keep_at],
-            )
+            columns.add(builder, row, separator)
         except BadLine as error:
             builder.bad(line, error)
     return builder.build()
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where in a row the cells stand that make a document."""
+
+    text: list[int]
+    keep: list[int]
+    id: int | None
+    labels: int | None
+
+    @classmethod
+    def of(cls, path: str, line: int, header: Sequence[str], options: ReadOptions) -> Columns:
+        """The columns that the options name; BadInput if one is missing or there twice."""
+
+        def at(name: str, option: str) -> int:
+            return _column(path, line, header, name, option)
+
+        labelled = not options.unlabelled or named(options.labels, header)
+        return cls(
+            [at(name, "--text-field") for name in options.text],
+            [at(name, "--keep") for name in options.keep],
+            at(options.id, "--id-field") if named(options.id, header) else None,
+            at(options.labels, "--labels-field") if labelled else None,
+        )
+
+    def add(self, builder: CorpusBuilder, row: Sequence[str], separator: str) -> None:
+        """Add the document of a row."""
+        labels: Sequence[str] = ()
+        if self.labels is not None:
+            builder.label_strings += not row[self.labels].startswith("[")
+            labels = labels_in_cell(row[self.labels], builder.options, separator)
+        builder.add(
+            labels,
+            text=PARAGRAPH.join([row[position] for position in self.text]),
+            id=row[self.id] if self.id is not None else None,
+            fields=[row[position] for position in self.keep],
+        )
 
 
 def _rows(source: Source, builder: CorpusBuilder, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -131,18 +158,18 @@ def likely_separator(cells: Sequence[str]) -> str:
     return next((s for s in SEPARATORS if any(s in cell for cell in plain)), SEPARATORS[0])
 
 
-def _column(source: Source, line: int, header: Sequence[str], name: str, option: str) -> int:
+def _column(path: str, line: int, header: Sequence[str], name: str, option: str) -> int:
     """The position of a column that is needed; an error if there is none, or two."""
     if found := named(name, header):
         if header.count(found) > 1:
             problem = f"{header.count(found)} columns are called {found!r}"
-            raise BadInput(source.path, line, problem, f"rename one of them, or name another with {option}")
+            raise BadInput(path, line, problem, f"rename one of them, or name another with {option}")
         return header.index(found)
     if len(header) == 1:
         problem = f"a wrong delimiter? The header is a single column {header[0]!r}, and {name!r} is missing"
-        raise BadInput(source.path, line, problem, "separate the columns by tab, comma, semicolon or |")
+        raise BadInput(path, line, problem, "separate the columns by tab, comma, semicolon or |")
     there = ", ".join(map(repr, header))
-    raise BadInput(source.path, line, f"no column {name!r} (columns found: {there})", f"name the column with {option}")
+    raise BadInput(path, line, f"no column {name!r} (columns found: {there})", f"name the column with {option}")
 
 
 def labels_in_cell(cell: str, options: ReadOptions, separator: str) -> list[str]:
@@ -165,22 +192,23 @@ def labels_as_cell(labels: Sequence[str]) -> str:
     return joined if plain else orjson.dumps(labels).decode()
 
 
-def write(corpus: Corpus, path: str) -> None:
-    """Write a table with the columns id, text, labels and those that were kept; NUL characters become spaces."""
+def as_rows(corpus: Corpus, path: str) -> Iterator[list[str]]:
+    """The header (id, text, labels, and the columns that were kept) and a row for each document."""
     assert corpus.texts is not None
     keys = list(corpus.labels.keys)
+    yield ["id", "text", "labels", *corpus.fields]
+    for row in track(range(len(corpus)), f"writing {path}"):
+        labels = labels_as_cell([keys[label] for label in corpus.labels_of(row)])
+        yield [corpus.id(row), corpus.texts[row], labels, *(column[row] for column in corpus.fields.values())]
+
+
+def write(corpus: Corpus, path: str) -> None:
+    """Write a table with the columns id, text, labels and those that were kept; NUL characters become spaces."""
     delimiter = "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
     with replacing(path) as out:
         stream = io.TextIOWrapper(out, "utf-8", newline="")
         # The line end of RFC 4180; with a plain newline, the csv module would not quote carriage returns in a text.
         writer = csv.writer(stream, delimiter=delimiter, lineterminator="\r\n")
-        writer.writerow(["id", "text", "labels", *corpus.fields])
-        for row in track(range(len(corpus)), f"writing {path}"):
-            cells = [
-                corpus.id(row),
-                corpus.texts[row],
-                labels_as_cell([keys[label] for label in corpus.labels_of(row)]),
-                *(column[row] for column in corpus.fields.values()),
-            ]
-            writer.writerow([cell.replace("\0", " ") for cell in cells])
+        for row in as_rows(corpus, path):
+            writer.writerow([cell.replace("\0", " ") for cell in row])
         stream.detach()  # flushes, and leaves the file to `replacing`
