@@ -33,6 +33,11 @@ collect_ignore_glob = ["children/*", "*/children/*"]
 FIRST = ("tests/kernels/", "tests/contract/", "tests/models/", "tests/test_docs.py", "tests/nn/")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Tests with a handful of documents often evaluate on what they trained on; those of the warning ask for it.
+    config.addinivalue_line("filterwarnings", "ignore:.* of these documents were in training:UserWarning")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def turn(item: pytest.Item) -> int:
         return next((at for at, path in enumerate(FIRST) if item.nodeid.startswith(path)), len(FIRST))

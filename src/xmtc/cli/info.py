@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from xmtc.cli.output import printable, result_files, write_json
 from xmtc.cli.read_options import Reading, with_reading
+
+if TYPE_CHECKING:
+    from xmtc.storage import FolderReader
 
 
 @with_reading
@@ -33,12 +36,14 @@ def info(
 def describe_model(path: str, html: str | None, json: str | None) -> None:
     """Print the manifest of a model."""
     from xmtc.errors import ConfigError
+    from xmtc.models.training_facts import check_facts
     from xmtc.storage import opening
 
     if html is not None:
         raise ConfigError("--html is for a corpus; a model's page is the report of `xmtc evaluate --html`")
     folder = opening(path)
     folder.finish_checks()
+    check_facts(folder.manifest.get("training", {}), path)
     facts = {key: value for key, value in folder.manifest.items() if key != "checksum"}
     size = sum(file["bytes"] for file in facts["files"].values())
     edited = "" if folder.card_is_original() else " (but README.md, which was edited)"
@@ -54,9 +59,9 @@ def describe_model(path: str, html: str | None, json: str | None) -> None:
         ("labels", f"{len(folder.labels()):,}"),
         ("size", f"{size / 1e6:,.1f} MB in {len(facts['files']) + 1} files, all intact{edited}"),
         ("created", facts.get("created", "")),
-        ("scores", "calibrated" if folder.has("calibration.safetensors") else "not calibrated"),
-        ("thresholds", "tuned" if folder.has("thresholds.safetensors") else "not tuned"),
-        *((f"training {key}", in_words(value)) for key, value in facts.get("training", {}).items()),
+        ("scores", validated(folder, "calibration", "calibrated")),
+        ("thresholds", validated(folder, "thresholds", "tuned")),
+        *training_rows(facts.get("training", {})),
         *((f"setting {key}", value) for key, value in facts["config"].items()),
         *metrics,
         *((f"made with {key}", value) for key, value in facts.get("libraries", {}).items()),
@@ -67,13 +72,34 @@ def describe_model(path: str, html: str | None, json: str | None) -> None:
         print_rows([(name, str(value)) for name, value in rows], stream)
 
 
+def validated(folder: FolderReader, what: str, done: str) -> str:
+    """Whether calibration or thresholds were fitted, and whether that was before the model's last update."""
+    if not folder.has(f"{what}.safetensors"):
+        return f"not {done}"
+    old = folder.manifest.get("training", {}).get(what, {}).get("before_update", False)
+    return f"{done}, but before the last update: some labels may need it anew" if old else done
+
+
+def training_rows(training: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the manifest says about training and updates; the sketch of the documents is for programs."""
+    hidden = ("sketch", "updates")
+    rows = [(f"training {key}", in_words(value)) for key, value in training.items() if key not in hidden]
+    if "updates" in training:
+        from xmtc.models.training_facts import update_in_words
+
+        rows.append(("updated", update_in_words(training["updates"])))
+    return rows
+
+
 def in_words(value: Any) -> str:
     """A value of the manifest on one line.
 
     >>> in_words({"method": "platt", "documents": 400})
     'method platt, documents 400'
     """
-    return ", ".join(f"{key} {part}" for key, part in value.items()) if isinstance(value, dict) else str(value)
+    if not isinstance(value, dict):
+        return str(value)
+    return ", ".join(f"{key} {part}" for key, part in value.items() if key != "before_update")
 
 
 def describe_corpus(path: str, html: str | None, json: str | None, reading: Reading) -> None:

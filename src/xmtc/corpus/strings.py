@@ -191,4 +191,4 @@ def digests(strings: Strings) -> NDArray[np.uint64]:
     hashed = bytearray()
     for row in track(range(len(strings)), "hashing texts"):
         hashed += hashlib.blake2b(strings.utf8(row), digest_size=8).digest()
-    return np.frombuffer(hashed, np.uint64)
+    return np.frombuffer(hashed, "<u8").astype(np.uint64, copy=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.builder import MAX_ID
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sketch import Sketch
 from xmtc.errors import XmtcError
 from xmtc.evaluation.calibration_error import Reliability
 from xmtc.evaluation.hierarchy import ancestor_closure, hierarchical_metrics
@@ -54,7 +56,8 @@ def evaluate(
 
     All values are in percent; the formulas are in `xmtc.evaluation.ranking`, `.set_metrics` and `.hierarchy`, the rule
     for head, middle and tail (`cuts`) in `xmtc.labelspace.frequency_bands`. Labels that occur only in this corpus stay
-    in the truth; documents without labels count as 0 and are reported.
+    in the truth; documents without labels count as 0 and are reported. A warning says so if a fifth or more of the
+    documents were in the model's training.
 
     `threshold` (one number or one for each label) adds micro, macro and example-based precision, recall and F1 of the
     listed labels that reach it; a model then predicts longer lists. PSP needs training counts in the label set and,
@@ -73,6 +76,7 @@ def evaluate(
         predictions = model
     else:
         train_documents = model.train_documents_ or None  # 0: a model folder that does not say
+        warn_of_training_documents(model, corpus)
         predictions = model.predict(corpus, k=max(*k, 1 if threshold is None else THRESHOLD_DEPTH))
     truth = align(predictions, corpus)
     counts = truth.labels.counts
@@ -103,6 +107,20 @@ def evaluate(
         truth=truth,
         ranking=ranking,
     )
+
+
+def warn_of_training_documents(model: object, corpus: Corpus) -> None:
+    """One warning if many documents of a corpus were in the training of a model, as far as the model knows."""
+    sketch = getattr(model, "training_", {}).get("sketch")
+    if sketch is None:
+        return
+    overlap = Sketch.from_hex(sketch).overlap(corpus)
+    if overlap.is_loud:
+        warnings.warn(
+            f"{corpus.name}: {overlap} of these documents were in training: the figures are too good; "
+            "evaluate on documents that the model has not seen",
+            stacklevel=3,
+        )
 
 
 def _overall(

@@ -7,6 +7,7 @@ does what all methods share: it checks input, refuses what cannot fit into memor
 from __future__ import annotations
 
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sketch import Sketch
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, XmtcError
 from xmtc.extras import require
 from xmtc.memory import available_memory
@@ -29,6 +31,7 @@ from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fit
 from xmtc.models.config_errors import describe
 from xmtc.models.explanation import Explanation
 from xmtc.models.thresholds import SMOOTHING, Thresholds
+from xmtc.models.training_facts import after_update, check_facts
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import CARD, FolderReader, FolderWriter, writing
 
@@ -136,17 +139,27 @@ class Model(ABC):
             "input": "texts" if corpus.texts is not None and "text" in self.capabilities.input else "features",
             "seconds": round(time.perf_counter() - start, 3),
             **({"validation": fitted_on(valid)} if valid is not None else {}),
+            "sketch": Sketch.of(corpus).to_hex(),
         }
         return self
 
     def partial_fit(self, corpus: Corpus) -> Self:
-        """Learn from further documents, which may bring new labels."""
+        """Learn from further documents, which may bring new labels and new words.
+
+        What was fitted on validation documents (calibration, thresholds) stays as it is, and `training_` says that it
+        is older than the update.
+        """
         if not self.capabilities.partial_fit:
             raise XmtcError(f"{self.name} cannot learn from further documents; fit it again on all of them")
         if self.labels_ is None:
             return self.fit(corpus)
         self._fitted()
         self._check_input(corpus)
+        if not corpus.targets.nnz:
+            what = "no document has a label" if len(corpus) else "no documents"
+            raise XmtcError(f"{corpus.name}: {what}, so there is nothing to learn")
+        start = time.perf_counter()
+        known = len(self.labels_)
         aligned = corpus.with_labels(self.labels_)
         counts = aligned.label_counts
         assert self.labels_.counts is not None
@@ -155,7 +168,7 @@ class Model(ABC):
         self._partial_fit(aligned)
         self.labels_ = aligned.labels.with_counts(counts)
         self._thresholds = self._thresholds and self._thresholds.extended(len(self.labels_))
-        self.training_ = {**self.training_, "documents": self.train_documents_ + len(corpus)}
+        self.training_ = after_update(self.training_, corpus, counts, known, time.perf_counter() - start)
         return self
 
     def calibrate(self, valid: Corpus, method: Method = "isotonic") -> Self:
@@ -263,6 +276,7 @@ class Model(ABC):
         model.metrics_ = folder.manifest.get("metrics", {})
         if type(model.train_documents_) is not int or model.train_documents_ < 1:
             raise BadModelFolder(f"{folder.folder}: its manifest does not say how many documents it was trained on")
+        check_facts(model.training_, str(folder.folder))
         if model.labels_.counts is None or not len(model.labels_):
             raise BadModelFolder(f"{folder.folder}: its labels have no training counts, so this is no trained model")
         if folder.has("calibration.safetensors"):
@@ -337,6 +351,13 @@ class Model(ABC):
         self._check_input(valid)
         if not valid.targets.nnz:
             raise XmtcError(f"{valid.name}: no document has a label, so they cannot say which labels are relevant")
+        overlap = Sketch.from_hex(self.training_.get("sketch", "")).overlap(valid)
+        if overlap.is_loud:
+            warnings.warn(
+                f"{valid.name}: {overlap} of these documents were in training, where the model is too sure of itself; "
+                "calibrate and tune on documents that it has not seen",
+                stacklevel=3,
+            )
         return labels
 
     def _check_input(self, corpus: Corpus) -> None:

@@ -8,8 +8,11 @@ every label. Nothing is lost to a tree or a beam: the most accurate of the linea
 
 Where it differs: dual coordinate descent instead of Newton steps with conjugate gradients; the same problem up to the
 bias (see `xmtc.kernels.coordinate_descent`), in a small part of the time. A block has labels of about equal frequency
-and is kept when it is finished: a killed run resumes with the next one. `partial_fit` finds for every label the least
-change of its classifier that suits the further documents; `add_labels` trains only labels that are new.
+and is kept when it is finished: a killed run resumes with the next one.
+
+`partial_fit` finds for every label the least change of its words' weights that suits the further documents; their new
+words get weights too. Biases stay, since the share of a label among some further documents says little about its share
+among all: a new label begins at the bias of a rare one, which is "no". `add_labels` trains only labels that are new.
 
 Cost: training grows with labels x documents x words; memory and prediction with the weights that are not dropped.
 """
@@ -43,6 +46,7 @@ from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 from xmtc.text.token_store import offsets_of
 
+REST = -1.0  # score of a label for a document without any of its words: the kernel's own start
 NEVER = -10.0  # score of a label that no document has: below any other
 BLOCKS_A_CORE = 8  # at least, so that no core waits long for the last block of another
 
@@ -102,13 +106,14 @@ class Dismec(Model):
         weights, self.biases_ = self._train(features, corpus.targets, checkpoints)
         self.index_ = SparseIndex(weights)
 
-    def _train(self, features: Csr, targets: Csr, checkpoints: Checkpoints, earlier: bool = False) -> Classifiers:
-        """A classifier for each label; or, if there are `earlier` ones, the change to them."""
+    def _train(
+        self, features: Csr, targets: Csr, checkpoints: Checkpoints, earlier: Classifiers | None = None
+    ) -> Classifiers:
+        """A classifier for each label; or the change to `earlier` ones, but for labels whose bias is NEVER."""
         counts = np.bincount(targets.indices, minlength=targets.shape[1])
         # Labels that are about equally frequent take about equally long; the long ones first.
         order = np.argsort(-counts, kind="stable").astype(np.int32)
-        if not earlier:
-            order = order[counts[order] > 0]
+        order = order[counts[order] > 0 if earlier is None else earlier[1][order] != NEVER]
         size = min(self.config.block, max(8, -(-len(order) // (BLOCKS_A_CORE * cores()))))
         blocks = [order[start : start + size] for start in range(0, len(order), size)]
         documents_of = targets.tocsc()
@@ -123,7 +128,7 @@ class Dismec(Model):
                 return found
 
             parts = in_threads(train, range(len(blocks)))
-        biases = np.full(targets.shape[1], 0.0 if earlier else NEVER, np.float32)
+        biases = np.full(targets.shape[1], NEVER, np.float32)
         biases[order] = np.concatenate([np.zeros(0, np.float32), *(part["biases"] for part in parts)])
         ends = offsets_of(np.concatenate([np.zeros(0, np.int64), *(np.diff(part["ends"]) for part in parts)]))
         terms = np.concatenate([np.zeros(0, np.int32), *(part["features"] for part in parts)])
@@ -136,17 +141,18 @@ class Dismec(Model):
         return matrix, biases
 
     def _train_block(
-        self, features: Csr, documents_of: Any, labels: NDArray[np.int32], at: int, earlier: bool
+        self, features: Csr, documents_of: Any, labels: NDArray[np.int32], at: int, earlier: Classifiers | None
     ) -> dict[str, NDArray[Any]]:
         from xmtc.kernels.coordinate_descent import train_node
         from xmtc.kernels.csr import CsrArrays
 
         config, solver = self.config, solver_of(self.config)
         own, offsets = documents_of[:, labels], NO_OFFSETS
-        if earlier:
-            scores = (features @ self.index_.columns[:, labels]).toarray() + self.biases_[labels]
+        if earlier is not None:
+            known, biases = earlier
+            scores = (features @ known[:, labels]).toarray() + biases[labels]
             offsets = np.ascontiguousarray(scores.T, np.float32)
-            solver = solver._replace(smallest_weight=0.0)
+            solver = solver._replace(smallest_weight=0.0, bias=0.0)
         rows, width = np.arange(features.shape[0], dtype=np.int32), features.shape[1]
         positives = own.indptr.astype(np.int64), own.indices.astype(np.int64)
         seed = derived_seed(config.seed, at)
@@ -154,48 +160,47 @@ class Dismec(Model):
         return dict(zip(("ends", "features", "weights", "biases"), trained, strict=True))
 
     def _partial_fit(self, corpus: Corpus) -> None:
-        known, targets = len(self._fitted()), corpus.targets
-        self._widen(targets.shape[1])
-        features = self.vectors_.transform(corpus)
-        # A label without documents so far has no classifier to change: it is trained like a new one.
-        has_one = (self.biases_ != NEVER) & (np.arange(len(self.biases_)) < known)
-        changes, bias_changes = self._train(features, _only(targets, has_one), Checkpoints(None, {}), earlier=True)
-        self._merge(changes, np.where(has_one, bias_changes, 0))
-        self._add(features, targets, ~has_one)
+        self._change(corpus, np.zeros(len(corpus.labels), bool))
 
     def add_labels(self, corpus: Corpus) -> Self:
         """Train the labels of a corpus that this model does not know yet; the others stay exactly as they are.
 
         The corpus should also have documents without the new labels, so that these can be told apart.
         """
-        labels = self._fitted()
+        known = self._fitted()
         self._check_input(corpus)
-        aligned = corpus.with_labels(labels)
-        new = np.arange(len(aligned.labels)) >= len(labels)
-        self._widen(len(new))
-        self._add(self.vectors_.transform(aligned), aligned.targets, new)
+        aligned = corpus.with_labels(known)
+        self._change(aligned, np.arange(len(aligned.labels)) < len(known))
         counts = aligned.label_counts
-        counts[: len(labels)] = labels.counts if labels.counts is not None else 0
+        counts[: len(known)] = known.counts if known.counts is not None else 0
         self.labels_ = aligned.labels.with_counts(counts)
         return self
 
-    def _widen(self, labels: int) -> None:
-        """Make room for new labels, which have no classifiers yet."""
-        self.index_ = SparseIndex(with_columns(self.index_.columns, labels))
-        self.biases_ = np.concatenate([self.biases_, np.full(labels - len(self.biases_), NEVER, np.float32)])
-
-    def _add(self, features: Csr, targets: Csr, new: NDArray[np.bool_]) -> None:
-        """Train the labels that are new."""
-        weights, biases = self._train(features, _only(targets, new), Checkpoints(None, {}))
-        self._merge(weights, np.where(new, biases - self.biases_, 0))
-
-    def _merge(self, changes: Csr, bias_changes: NDArray[np.float32]) -> None:
-        """Add to the classifiers, and drop weights that have become too small."""
-        total = self.index_.columns + changes
+    def _change(self, corpus: Corpus, fixed: NDArray[np.bool_]) -> None:
+        """Change the classifiers of the labels that are not fixed, old or new, as little as further documents need."""
+        vectors, features = self.vectors_.extended(corpus, self.train_documents_)
+        labels = len(corpus.labels)
+        weights = with_columns(self.index_.widened(vectors.width).columns, labels)
+        biases = np.pad(self.biases_, (0, labels - len(self.biases_)), constant_values=NEVER)
+        # A label without documents so far is as good as new.
+        first = (biases == NEVER) & (corpus.label_counts > 0) & ~fixed
+        biases = np.where(first, self._first_biases(corpus), biases).astype(np.float32)
+        earlier = weights, np.where(fixed, np.float32(NEVER), biases)
+        changes, _ = self._train(features, corpus.targets, Checkpoints(None, {}), earlier)
+        total = weights + changes
         total.data[np.abs(total.data) < self.config.smallest_weight] = 0
         total.eliminate_zeros()
-        self.index_ = SparseIndex(make_csr(total.data, total.indices, total.indptr, total.shape))
-        self.biases_ = (self.biases_ + bias_changes).astype(np.float32)
+        # All at once, so that an interrupted update leaves the model as it was.
+        index = SparseIndex(make_csr(total.data, total.indices, total.indptr, total.shape))
+        self.vectors_, self.index_, self.biases_ = vectors, index, biases
+
+    def _first_biases(self, corpus: Corpus) -> NDArray[np.float32]:
+        """What each label would score for documents without any of its words, if all had come with this corpus."""
+        if self.config.loss == "squared_hinge":
+            return np.full(len(corpus.labels), REST, np.float32)
+        counts = corpus.label_counts + 0.5
+        odds = counts / (self.train_documents_ + len(corpus) + 1 - counts)
+        return np.log(odds).astype(np.float32)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         ids, scores = self.index_.nearest(self.vectors_.transform(corpus), k, self.biases_)
@@ -226,11 +231,3 @@ class Dismec(Model):
 
 #: Weights, features x labels, and a bias for each label
 Classifiers = tuple[Csr, NDArray[np.float32]]
-
-
-def _only(targets: Csr, wanted: NDArray[np.bool_]) -> Csr:
-    """The label matrix without entries in the columns of other labels."""
-    only = targets.copy()
-    only.data *= wanted[only.indices]
-    only.eliminate_zeros()
-    return only

@@ -109,7 +109,7 @@ class NearestNeighbours(Model):
         return [self.search_.vectors.encoder]
 
     def _partial_fit(self, corpus: Corpus) -> None:
-        """Further documents become neighbours; the vocabulary and its weights stay as they were fitted."""
+        """Further documents become neighbours, and their new words count; old words keep their weights."""
         self.search_ = self.search_.extended(corpus)
         wider = with_columns(self.targets_, corpus.targets.shape[1])
         self.targets_ = csr_array(vstack([wider, corpus.targets], format="csr"))

@@ -7,6 +7,7 @@ duplicate. So training, validation and test documents all see their neighbours i
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol
 
@@ -177,13 +178,26 @@ class DocumentSearch:
         return Neighbours(ids, similarities)
 
     def extended(self, corpus: Corpus) -> DocumentSearch:
-        """This search with further training documents."""
-        matrix = self.vectors.transform(corpus)
-        texts = self.texts
+        """This search with further training documents, whose new words count where documents are compared by tf-idf.
+
+        The words of word vectors stay as they are: documents that have none of them are reported.
+        """
+        texts, vectors = self.texts, self.vectors
+        matrix: Csr | Floats
+        if isinstance(vectors, DocumentVectors):
+            vectors, matrix = vectors.extended(corpus, len(self))
+        else:
+            matrix = np.asarray(vectors.transform(corpus))
+            if unknown := int(np.count_nonzero(~np.any(matrix, axis=1))):
+                warnings.warn(
+                    f"{corpus.name}: {unknown:,} of {len(corpus):,} further documents have no word with a vector and "
+                    f"will never be found; search.vectors=tfidf learns new words, or train again on all documents",
+                    stacklevel=2,
+                )
         if texts is not None and corpus.texts is not None:
             texts = np.concatenate([texts, digests(corpus.texts)])
         index = self.index.extended(matrix)  # type: ignore[arg-type]
-        return DocumentSearch(self.settings, self.vectors, index, texts)
+        return DocumentSearch(self.settings, vectors, index, texts)
 
     def shares(self, text: str, rows: NDArray[np.int32]) -> tuple[list[str], NDArray[np.float64]]:
         """(words of a text, what each adds to the similarity with each training document): (words, rows).

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array, hstack
 
 from xmtc.corpus.corpus import take_rows
 from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import make_csr
 from xmtc.progress import progress
 
 QUERY_BLOCK = 2048
@@ -58,9 +59,17 @@ class SparseIndex:
                 bar.advance(block.shape[0])
         return np.concatenate([ids for ids, _ in parts]), np.concatenate([scores for _, scores in parts])
 
+    def widened(self, width: int) -> SparseIndex:
+        """This index with further columns, which no row has yet; itself if it has that width."""
+        if width == self.columns.shape[0]:
+            return self
+        indptr = np.pad(self.columns.indptr, (0, width - self.columns.shape[0]), "edge")
+        return SparseIndex(make_csr(self.columns.data, self.columns.indices, indptr, (width, len(self))))
+
     def extended(self, matrix: Csr) -> SparseIndex:
-        """This index with further rows at the end."""
-        return SparseIndex(hstack([self.columns, matrix.T], format="csr").astype(np.float32))
+        """This index with further rows at the end, which may have further columns."""
+        wider = self.widened(matrix.shape[1])
+        return SparseIndex(hstack([wider.columns, matrix.T], format="csr").astype(np.float32))
 
     def shared(self, query: Csr, rows: NDArray[np.int32]) -> Csr:
         """What each of the query's columns adds to its product with each of `rows`: (query's columns, rows)."""

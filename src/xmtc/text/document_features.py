@@ -58,6 +58,21 @@ class DocumentVectors:
         # A feature that training did not have is like an unknown word.
         return with_columns(unit_rows(corpus.features), self.width)
 
+    def extended(self, corpus: Corpus, documents: int) -> tuple[DocumentVectors, Csr]:
+        """(these with the new words or features of further documents, their vectors), after `documents` earlier ones.
+
+        Columns of old words and features stay as they are; see `TfIdf.extended`.
+        """
+        made = DocumentVectors(self.settings)
+        if self.tfidf is not None and corpus.texts is not None:
+            made.tfidf, matrix = self.tfidf.extended(corpus.texts, documents)
+            made.width = len(made.tfidf)
+            return made, matrix
+        made.tfidf, made.width = self.tfidf, self.width
+        if corpus.features is not None:
+            made.width = max(self.width, corpus.features.shape[1])
+        return made, made.transform(corpus)
+
     def terms_of(self, corpus: Corpus) -> int:
         """About how many entries the matrix will have, estimated without reading the texts."""
         if corpus.texts is None:

@@ -1,7 +1,12 @@
-"""Tf-idf over n-grams of words or letters: fitted once on training texts, then a fixed object inside the model."""
+"""Tf-idf over n-grams of words or letters: fitted on training texts, then a fixed object inside the model.
+
+Further texts bring further terms (`TfIdf.extended`): these go behind the old ones, and no number of an old term
+changes, so that vectors and weights which were made before still fit.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -107,6 +112,7 @@ class TfIdf:
         self.terms = Strings.of([])
         self.idf = np.zeros(0)
         self._keys = np.zeros(0, np.uint64)
+        self._too_frequent = np.zeros(0, np.uint64)  # keys above `max_df`: not to come back as new words
         self._table: tuple[NDArray[np.uint64], NDArray[np.int32]] | None = None
 
     def __len__(self) -> int:
@@ -138,18 +144,56 @@ class TfIdf:
         settings = self.settings
         counted = self._counted(texts)
         distinct, frequency, first_place = kernel.document_frequencies(counted.keys)
-        kept = np.flatnonzero((frequency >= settings.min_df) & (frequency <= settings.max_df * len(texts)))
-        # Falling document frequency, ties by key: the order does not depend on the order of the documents.
-        kept = kept[np.lexsort((distinct[kept], -frequency[kept]))][: settings.max_terms]
+        too_frequent = frequency > settings.max_df * len(texts)
+        self._too_frequent = np.sort(distinct[too_frequent])
+        kept = _by_frequency(distinct, frequency, (frequency >= settings.min_df) & ~too_frequent)[: settings.max_terms]
         self._keys = distinct[kept]
         self._table = kernel.make_table(self._keys)
-        df = frequency[kept].astype(float)
-        if settings.idf == "smooth":
-            self.idf = np.log((1 + len(texts)) / (1 + df)) + 1
-        else:
-            self.idf = np.log((1 + len(texts)) / df) if settings.idf == "plain" else np.ones(len(df))
+        self.idf = self._idf_of(frequency[kept], len(texts))
         self.terms = self._term_strings(texts, counted, first_place[kept])
         return counted
+
+    def _idf_of(self, frequency: NDArray[np.int64], documents: int) -> NDArray[np.float64]:
+        df = frequency.astype(float)
+        if self.settings.idf == "smooth":
+            return np.log((1 + documents) / (1 + df)) + 1
+        return np.log((1 + documents) / df) if self.settings.idf == "plain" else np.ones(len(df))
+
+    def extended(self, texts: Strings, documents: int) -> tuple[TfIdf, Csr]:
+        """(this tf-idf with the new terms of further texts, their vectors), after `documents` earlier texts.
+
+        New terms are columns behind the old ones, by falling document frequency. They are those that `min_df` of the
+        further texts have, as long as there is room (`max_terms`); a term that was left out for its frequency stays
+        out. Their idf counts all texts, of which the earlier ones lack them. The idf of old terms stays as it was, for
+        the sake of vectors that were made before; so fit anew when the further texts outnumber the first ones.
+
+        >>> tfidf = TfIdf(TfIdfSettings(idf="none")).fit(Strings.of(["red apple"]))
+        >>> wider, matrix = tfidf.extended(Strings.of(["red kiwi"]), documents=1)
+        >>> len(tfidf), list(wider.terms)[2:], matrix.shape
+        (2, ['kiwi'], (1, 3))
+        """
+        from xmtc.kernels import term_counts as kernel
+
+        settings, (keys, columns) = self.settings, self.table
+        counted = self._counted(texts)
+        distinct, frequency, first_place = kernel.document_frequencies(counted.keys)
+        new = ~np.isin(distinct, np.concatenate([self._keys, self._too_frequent]))
+        kept = _by_frequency(distinct, frequency, new & (frequency >= settings.min_df))
+        room = len(kept) if settings.max_terms is None else max(0, settings.max_terms - len(self))
+        if room < len(kept):
+            warnings.warn(
+                f"{len(kept) - room:,} new words have no place in the vocabulary: it is full with "
+                f"tfidf.max_terms={settings.max_terms}; train again on all documents to choose its words anew",
+                stacklevel=2,
+            )
+        kept = kept[:room]
+        made = TfIdf(settings)
+        made._too_frequent = self._too_frequent
+        made._keys = np.concatenate([self._keys, distinct[kept]])
+        made._table = kernel.make_table(made._keys) if len(kept) else (keys, columns)
+        made.idf = np.concatenate([self.idf, self._idf_of(frequency[kept], documents + len(texts))])
+        made.terms = Strings.joined([self.terms, self._term_strings(texts, counted, first_place[kept])])
+        return made, made._weighed(counted)
 
     def _counted(self, texts: Strings) -> Counted:
         from xmtc.kernels.term_counts import count_terms
@@ -199,7 +243,8 @@ class TfIdf:
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The fitted state, for storage; the settings are part of the model's configuration."""
         utf8, offsets = self.terms.compact()
-        return {"keys": self._keys, "idf": self.idf, "terms.utf8": utf8, "terms.offsets": offsets}
+        left_out = {"too_frequent": self._too_frequent} if len(self._too_frequent) else {}
+        return {"keys": self._keys, "idf": self.idf, "terms.utf8": utf8, "terms.offsets": offsets, **left_out}
 
     @classmethod
     def from_arrays(cls, settings: TfIdfSettings, arrays: Mapping[str, NDArray[Any]]) -> TfIdf:
@@ -209,6 +254,9 @@ class TfIdf:
         made = cls(settings)
         made.idf, made._keys = arrays["idf"], arrays["keys"]
         made.terms = Strings.checked(arrays["terms.utf8"], arrays["terms.offsets"])
+        made._too_frequent = arrays.get("too_frequent", made._too_frequent)
+        if made._too_frequent.dtype != np.uint64 or made._too_frequent.ndim != 1:
+            raise ValueError("the terms that were too frequent are not stored as 64-bit keys")
         for array, kind in ((made.idf, np.float64), (made._keys, np.uint64)):
             if array.dtype != kind or array.shape != (len(made.terms),):
                 raise ValueError(f"tf-idf of {len(made.terms)} terms has an array of {array.dtype} {array.shape}")
@@ -216,6 +264,14 @@ class TfIdf:
             raise ValueError("an idf is not a finite number")
         made._table = kernel.make_table(made._keys)
         return made
+
+
+def _by_frequency(
+    keys: NDArray[np.uint64], frequency: NDArray[np.int64], wanted: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Positions of the wanted terms, by falling document frequency, ties by key: whatever the order of the texts."""
+    kept = np.flatnonzero(wanted)
+    return kept[np.lexsort((keys[kept], -frequency[kept]))]
 
 
 def blocks_of(texts: Strings, most: int | None = None) -> Iterator[slice]:
