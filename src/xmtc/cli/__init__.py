@@ -33,7 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except exceptions.TyperException as error:
         return _failed(_mistyped(error), USER_ERROR)
-    except (BrokenPipeError, SystemExit):
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            sys.stdout.flush()
+            return USER_ERROR if error.code else 0  # the shell asked what could complete a word
         # Typer turns a broken pipe into SystemExit: the reader of our output, such as `head`, has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
         return 0

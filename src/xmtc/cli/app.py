@@ -15,11 +15,11 @@ from xmtc.cli.explain import explain
 from xmtc.cli.info import info
 from xmtc.cli.models import models
 from xmtc.cli.predict import predict
+from xmtc.cli.threads import Threads, limit_threads, with_threads
 from xmtc.cli.train import train
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -38,12 +38,14 @@ def tag_texts(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="On an error show where in the program it happened.")] = False,
+    threads: Threads = None,
 ) -> None:
     """Tag texts with the right few labels out of thousands or millions.
 
-    Start with `xmtc demo`, then `xmtc train docs.jsonl --model knn --out tagger`.
+    Start with `xmtc demo`, then `xmtc train docs.csv --out tagger`.
     """
+    limit_threads(threads)
 
 
 for command in (train, evaluate, predict, explain, compare, info, convert, models, demo):
-    app.command()(command)
+    app.command()(with_threads(command))

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from xmtc.cli.completion import model_names
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(help="Show the hyper-parameters of this method.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Show the hyper-parameters of this method.", autocompletion=model_names)
+    ] = None,
 ) -> None:
     """List the methods and what they can do, or the hyper-parameters of one.
 

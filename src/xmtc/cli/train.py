@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from xmtc.cli.completion import model_names, recipe_names
 from xmtc.cli.folder_lock import folder_lock
 from xmtc.cli.read_options import Reading, with_reading
 from xmtc.cli.resume import Found, check_resumable, checkpoint_folder, facts_of
@@ -25,11 +26,22 @@ def train(
     corpus: Annotated[str, typer.Argument(help="File, folder with train.*, or - for standard input.")],
     out: Annotated[str, typer.Option("--out", help="Folder to write the model to.")],
     model: Annotated[
-        str | None, typer.Option("--model", help="Method; `xmtc models` lists them. None: auto, for a short time.")
+        str | None,
+        typer.Option(
+            "--model",
+            help="Method; `xmtc models` lists them. None: auto, for a short time.",
+            autocompletion=model_names,
+        ),
     ] = None,
     valid: Annotated[str | None, typer.Option(help="Validation file, or a share of the corpus such as 0.1.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter key=value; may be repeated.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="YAML file with `model` and `set`, or a name: knn/tibkat.")] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="YAML file with `model` and `set`, or a name: knn/tibkat.",
+            autocompletion=recipe_names,
+        ),
+    ] = None,
     budget: Annotated[str | None, typer.Option(help="How long training may take, such as 30m; for auto.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
     device: Annotated[
