@@ -35,7 +35,7 @@ class Case:
 SKIP = "mend the line, or skip bad lines with --skip-bad"
 CASES = {
     "broken JSON": Case("d.jsonl", GOOD + '{"text": "a", \n', 2, "not JSON: ", SKIP),
-    "JSON list": Case("d.json", "[\n" + GOOD, 1, "a JSON list, not one JSON object a line", "jq -c"),
+    "JSON list": Case("d.jsonl", GOOD + "[\n" + GOOD, 2, "a JSON list, not one JSON object a line", "--format json"),
     "JSON but no object": Case("d.jsonl", GOOD + "7\n", 2, "a JSON object was expected, not int", SKIP),
     "no text field": Case("d.jsonl", '{"title": "a"}\n', 1, "no field 'text' (fields found: 'title')", "--text-field"),
     "no label field": Case(
@@ -84,7 +84,7 @@ CASES = {
     "binary": Case("d.jsonl", b"\x7fELF\0\0\0\1", 1, "this is a binary file, not text", "one of the known formats"),
     "UTF-16": Case("d.csv", "text,labels\n".encode("utf-16"), 1, "in UTF-16, UTF-8 was expected", "iconv -f utf-16"),
     "unknown format": Case(
-        "d.txt", "just some words\n", 1, "unknown format", "--format: parquet, excel, npz, jsonl, xmc"
+        "d.txt", "just some words\n", 1, "unknown format", "--format: parquet, excel, npz, json, jsonl, xmc"
     ),
     "damaged gzip": Case(
         "d.jsonl.gz",

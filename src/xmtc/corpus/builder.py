@@ -163,7 +163,7 @@ class CorpusBuilder:
             if before and not here:
                 raise BadLine(f"this document has no {what}, but those before it have")
 
-    def bad(self, line: int, error: BadLine) -> None:
+    def bad(self, line: int | None, error: BadLine) -> None:
         """Raise for a bad line, or count it where such lines are to be skipped."""
         if not self.options.skip_bad:
             remedy = error.remedy or "mend the line, or skip bad lines with --skip-bad"

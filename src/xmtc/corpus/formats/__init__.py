@@ -13,7 +13,7 @@ from xmtc.corpus.sources import Source
 from xmtc.errors import ConfigError
 
 # Order matters for detection by content: the strictest first.
-FORMATS = ("parquet", "excel", "npz", "jsonl", "xmc", "fasttext", "table", "textpair")
+FORMATS = ("parquet", "excel", "npz", "json", "jsonl", "xmc", "fasttext", "table", "textpair")
 
 
 class Format(Protocol):

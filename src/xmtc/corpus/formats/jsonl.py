@@ -5,7 +5,7 @@ Documents with numbers instead of a text have `"features": {"column": value, ...
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -20,7 +20,7 @@ from xmtc.errors import BadInput
 from xmtc.progress import track
 
 KEPT = "keep= or the key of a split names it"
-SUFFIXES = (".jsonl", ".ndjson", ".json")
+SUFFIXES = (".jsonl", ".ndjson")
 HOLDS = ("texts", "features", "fields")
 
 
@@ -73,10 +73,10 @@ def _add_line(builder: CorpusBuilder, number: int, line: bytes) -> None:
     if not line or line.isspace():
         return
     try:
-        _add(builder, orjson.loads(line))
+        add_document(builder, orjson.loads(line))
     except orjson.JSONDecodeError as error:
         if line.startswith(b"["):
-            remedy = "turn the list into lines: jq -c '.[]' IN > OUT"
+            remedy = "for a list of documents say --format json"
             raise BadInput(builder.path, number, "a JSON list, not one JSON object a line", remedy) from error
         builder.bad(number, _problem(line, error))
     except BadLine as error:
@@ -91,8 +91,8 @@ def _problem(line: bytes, error: orjson.JSONDecodeError) -> BadLine:
     return BadLine(f"not JSON: {error.msg} at column {error.colno}")
 
 
-def _add(builder: CorpusBuilder, document: Any) -> None:
-    """Add a parsed JSON document of any shape."""
+def add_document(builder: CorpusBuilder, document: Any) -> None:
+    """Add a parsed JSON document of any shape; BadLine if it is none."""
     options = builder.options
     if not isinstance(document, dict):
         raise BadLine(f"a JSON object was expected, not {type(document).__name__}")
@@ -156,18 +156,23 @@ def _features(features: Any) -> tuple[list[int], list[float]]:
     return list(map(int, features)), list(map(float, features.values()))
 
 
+def documents(corpus: Corpus, path: str) -> Iterator[dict[str, Any]]:
+    """The documents as JSON data, with progress of writing to this path."""
+    keys = list(corpus.labels.keys)
+    for row in track(range(len(corpus)), f"writing {path}"):
+        document: dict[str, Any] = {"id": corpus.id(row)}
+        if corpus.texts is not None:
+            document["text"] = corpus.texts[row]
+        if corpus.features is not None:
+            a, b = corpus.features.indptr[row], corpus.features.indptr[row + 1]
+            columns, values = corpus.features.indices[a:b].tolist(), corpus.features.data[a:b].tolist()
+            document["features"] = {str(c): v for c, v in zip(columns, values, strict=True)}
+        document["labels"] = [keys[label] for label in corpus.labels_of(row)]
+        yield document | {name: column[row] for name, column in corpus.fields.items()}
+
+
 def write(corpus: Corpus, path: str) -> None:
     """Write JSON lines, gzipped if the name ends in .gz."""
-    keys = list(corpus.labels.keys)
     with replacing(path) as out:
-        for row in track(range(len(corpus)), f"writing {path}"):
-            document: dict[str, Any] = {"id": corpus.id(row)}
-            if corpus.texts is not None:
-                document["text"] = corpus.texts[row]
-            if corpus.features is not None:
-                a, b = corpus.features.indptr[row], corpus.features.indptr[row + 1]
-                columns, values = corpus.features.indices[a:b].tolist(), corpus.features.data[a:b].tolist()
-                document["features"] = {str(c): v for c, v in zip(columns, values, strict=True)}
-            document["labels"] = [keys[label] for label in corpus.labels_of(row)]
-            document |= {name: column[row] for name, column in corpus.fields.items()}
+        for document in documents(corpus, path):
             out.write(orjson.dumps(document) + b"\n")
