@@ -30,6 +30,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     watch = Watch()
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=watch.monotonic))
     return watch
 
@@ -53,6 +54,17 @@ def test_a_log_gets_a_line_now_and_then(watch: Watch, capsys: pytest.CaptureFixt
     assert "2%, 2 s spent, 1:38 to go" in lines[0]
     assert f"{2 + LOG_SECONDS:.0f} s spent" in lines[1]
     assert "\x1b" not in err
+    assert err.isascii()
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "dumb")
+    with progress("reading", total=4) as bar:
+        watch.now += QUIET_SECONDS
+        bar.advance()
+    assert terminal.getvalue() == "reading: 25%, 2 s spent, 6 s to go\n"
 
 
 def test_a_terminal_gets_a_bar_that_is_cleared(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:

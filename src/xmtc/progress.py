@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sized
@@ -30,19 +31,21 @@ class Progress:
         self.done += steps
         now = time.monotonic()
         if now >= self._next:
-            terminal = sys.stderr.isatty()
+            terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
             self._next = now + (0.2 if terminal else LOG_SECONDS)
-            line = f"\r\x1b[2K{self._line()}" if terminal else f"{self._line()}\n"
+            line = f"\r\x1b[2K{self._line(bar=True)}" if terminal else f"{self._line(bar=False)}\n"
             print(line, end="", file=sys.stderr, flush=True)
             self._shown = terminal
 
-    def _line(self) -> str:
+    def _line(self, bar: bool) -> str:
         spent = time.monotonic() - self._start
         if not self.total or not self.done:
             return f"{self.what}: {self.done:,.0f} done, {clock(spent)}"
         share = min(1.0, self.done / self.total)
-        bar = "━" * round(24 * share) + "─" * (24 - round(24 * share))
-        return f"{self.what} {bar} {share:4.0%}, {clock(spent)} spent, {clock(spent / share - spent)} to go"
+        times = f"{clock(spent)} spent, {clock(spent / share - spent)} to go"
+        if not bar:
+            return f"{self.what}: {share:.0%}, {times}"
+        return f"{self.what} {'━' * round(24 * share)}{'─' * (24 - round(24 * share))} {share:4.0%}, {times}"
 
     def close(self) -> None:
         """Clear the bar."""

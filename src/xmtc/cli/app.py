@@ -44,6 +44,7 @@ def tag_texts(
 
     Start with `xmtc demo`, then `xmtc train docs.csv --out tagger`.
     """
+    del version, debug  # done before a command begins
     limit_threads(threads)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from xmtc.cli.output import Device, result_files, threshold_of, write_json
+from xmtc.cli.output import Device, print_table, result_files, threshold_of, write_json
 from xmtc.cli.read_options import Reading, with_reading
 
 
@@ -28,8 +28,6 @@ def evaluate(
 
     Example: `xmtc evaluate tagger test.jsonl.gz --k 1,3,5 --json metrics.json --html report.html`
     """
-    from rich.console import Console
-
     from xmtc.evaluation.evaluate import evaluate
     from xmtc.models.registry import load
 
@@ -46,7 +44,7 @@ def evaluate(
             from xmtc.evaluation.reports.report import write_report
 
             write_report(result, html, title=f"{loaded.title} on {corpus}")
-        Console(file=stream).print(result.rich_table())
+        print_table(result.rich_table(), stream)
 
 
 def lengths(text: str) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from rich.table import Table
 
     from xmtc.models.base import Model
 
@@ -46,6 +47,17 @@ def result_files(*paths: str | None) -> Iterator[TextIO]:
     for path in given:
         if path != "-":
             print(f"written: {path}", file=sys.stderr)
+
+
+def print_table(table: Table, stream: TextIO | None = None) -> None:
+    """Print a table of figures whole: where there is less room than it needs, lines run over rather than be cut."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console(file=stream)
+    needed = Measurement.get(console, console.options.update(max_width=sys.maxsize), table).maximum
+    console.width = max(console.width, needed)
+    console.print(table, crop=False, no_wrap=True)
 
 
 def write_json(path: str, value: Any) -> None:
