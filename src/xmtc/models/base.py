@@ -164,8 +164,8 @@ class Model(ABC):
         counts = aligned.label_counts
         assert self.labels_.counts is not None
         counts[: len(self.labels_)] += self.labels_.counts
-        self.metrics_ = {}
         self._partial_fit(aligned)
+        self.metrics_ = {}  # of the model before
         self.labels_ = aligned.labels.with_counts(counts)
         self._thresholds = self._thresholds and self._thresholds.extended(len(self.labels_))
         self.training_ = after_update(self.training_, corpus, counts, known, time.perf_counter() - start)
