@@ -190,7 +190,7 @@ class Corpus:
         keys = self.labels.keys[used]
         ids = np.fromiter(map(labels.index, keys), np.int32, len(used))
         lacking = np.flatnonzero(ids < 0)
-        merged = labels.extend(keys[lacking])
+        merged = labels.extend_by(self.labels, used[lacking]) if len(lacking) else labels
         ids[lacking] = np.arange(len(labels), len(merged))
         new_id = np.full(len(self.labels), -1, np.int32)
         new_id[used] = ids

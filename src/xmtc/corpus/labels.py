@@ -205,6 +205,46 @@ class LabelSet:
         extended._index = self._index | dict(zip(new, range(len(self), size), strict=True))
         return extended
 
+    def extend_by(self, other: LabelSet, which: NDArray[np.integer[Any]]) -> LabelSet:
+        """This set with some labels of another, which it lacks, added at the end: with names and all that is known.
+
+        A parent that neither this set nor the added labels have is left out.
+
+        >>> animals = LabelSet.of(["a", "b"], names=["Animals", "Birds"], parents=[[], ["a"]])
+        >>> both = LabelSet.of(["a"]).extend_by(animals, np.array([1]))
+        >>> both.name(1), both.parents_of(1)
+        ('Birds', [0])
+        """
+        extended = self.extend(other.keys[which])
+        if len(extended) != len(self) + len(which):
+            raise ValueError("a label that is known already cannot be added")
+
+        def column(own: Strings | None, added: Strings | None) -> Strings | None:
+            if added is None:
+                return own
+            return Strings.joined([(own or Strings.of([""] * len(extended)))[: len(self)], added[which]])
+
+        parents = [(at, extended.index(other.key(above))) for at in which.tolist() for above in other.parents_of(at)]
+        place = dict(zip(which.tolist(), range(len(self), len(extended)), strict=True))
+        rows, columns = (
+            [place[at] for at, above in parents if above >= 0],
+            [above for _, above in parents if above >= 0],
+        )
+        matrix = extended.parents
+        if rows:
+            new = csr_array((np.ones(len(rows), np.float32), (rows, columns)), shape=(len(extended), len(extended)))
+            matrix = new if matrix is None else csr_array(matrix + new)
+        made = LabelSet(
+            extended.keys,
+            column(extended.names, other.names),
+            column(extended.descriptions, other.descriptions),
+            column(extended.alternative_names, other.alternative_names),
+            matrix,
+            extended.counts,
+        )
+        made._index = extended._index
+        return made
+
     def with_counts(self, counts: NDArray[np.int64]) -> LabelSet:
         """The same labels with these training counts."""
         if len(counts) != len(self):

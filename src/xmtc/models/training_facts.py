@@ -64,16 +64,21 @@ def check_facts(facts: Mapping[str, Any], folder: str) -> None:
         )
 
 
+def some(count: int, what: str) -> str:
+    """A number of things in words.
+
+    >>> some(1, "label"), some(2000, "label")
+    ('1 label', '2,000 labels')
+    """
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def update_in_words(updates: Mapping[str, Any]) -> str:
     """When and with what a model was updated, on one line.
 
     >>> update_in_words({"times": 2, "on": "2026-05-01", "corpus": "may.csv", "documents": 30, "new_labels": 1})
     '2 times, last on 2026-05-01 with 30 documents and 1 new label (may.csv)'
     """
-
-    def some(count: int, what: str) -> str:
-        return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
     documents, new = some(updates["documents"], "document"), some(updates["new_labels"], "new label")
     last = f"last on {updates['on']} with {documents} and {new} ({updates['corpus']})"
     return f"{some(updates['times'], 'time')}, {last}"
