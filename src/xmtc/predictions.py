@@ -24,6 +24,21 @@ class ScoreKind(StrEnum):
     RANKING = "ranking"  #: only the order means something
 
 
+def check_threshold(at: float, kind: ScoreKind) -> None:
+    """XmtcError for a threshold that drops or keeps every label, whatever its score.
+
+    >>> check_threshold(30, ScoreKind.RANKING)
+    >>> check_threshold(30, ScoreKind.CALIBRATED)
+    Traceback (most recent call last):
+    xmtc.errors.XmtcError: a threshold of 30 drops every label: these scores are probabilities, from 0 to 1
+    """
+    if at != at or abs(at) == float("inf"):
+        raise XmtcError(f"a threshold of {at:g} is no finite number, so it would drop or keep every label")
+    if kind is not ScoreKind.RANKING and not 0 <= at <= 1:
+        what = "drops" if at > 1 else "keeps"
+        raise XmtcError(f"a threshold of {at:g} {what} every label: these scores are probabilities, from 0 to 1")
+
+
 @dataclass(frozen=True, eq=False)
 class Predictions:
     """`ids[n, k]` and `scores[n, k]`, sorted by falling score, ties to the lower id; id -1 means "no more".
@@ -91,7 +106,13 @@ class Predictions:
         minimum = np.asarray(at, np.float32)
         if np.isnan(minimum).any():
             raise XmtcError("a threshold that is not a number (NaN) would drop every label")
-        keep = (self.ids >= 0) & (self.scores >= (minimum[np.maximum(self.ids, 0)] if minimum.ndim else minimum))
+        if not minimum.ndim:
+            check_threshold(float(minimum), self.kind)
+        return self.keep(self.scores >= (minimum[np.maximum(self.ids, 0)] if minimum.ndim else minimum))
+
+    def keep(self, which: NDArray[np.bool_]) -> Predictions:
+        """Keep only these entries, an array like `ids`; the lists stay in their order."""
+        keep = (self.ids >= 0) & which
         # Kept entries move to the front: a stable sort on "dropped" leaves their order as it is.
         order = np.argsort(~keep, axis=1, kind="stable")
         ids = np.take_along_axis(np.where(keep, self.ids, -1), order, 1)

@@ -144,6 +144,20 @@ class LabelSet:
             raise XmtcError(f"there is no label {key_or_name!r}{hint}")
         return at
 
+    def find_all(self, keys_or_names: Iterable[str]) -> NDArray[np.int64]:
+        """The ids of labels by key or by name, where a name stands for every label that has it; else as `find`.
+
+        >>> LabelSet.of(["a", "b", "c"], names=["Apple", "Berry", "Berry"]).find_all(["Berry", "a"]).tolist()
+        [0, 1, 2]
+        """
+        wanted = set(keys_or_names)
+        by_key = {key: at for key in wanted if (at := self.index(key)) >= 0}
+        names = wanted - by_key.keys()
+        for name in sorted(names):
+            self.find(name)
+        named = [at for at, name in enumerate(self._all_names()) if name in names] if names else []
+        return np.array(sorted({*by_key.values(), *named}), np.int64)
+
     def key(self, at: int) -> str:
         """The key of label `at`, as files have it."""
         return self.keys[at]

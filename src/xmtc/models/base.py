@@ -30,6 +30,8 @@ from xmtc.models import card
 from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
 from xmtc.models.config_errors import describe
 from xmtc.models.explanation import Explanation
+from xmtc.models.precision_recall import Choice, ThresholdCurve
+from xmtc.models.restriction import allowed_labels, predict_within
 from xmtc.models.thresholds import SMOOTHING, Thresholds
 from xmtc.models.training_facts import after_update, check_facts
 from xmtc.predictions import Predictions, ScoreKind
@@ -77,6 +79,7 @@ class Model(ABC):
     _unchecked: FolderReader | None = None  # a folder whose large files are not checked yet
     calibration_: Calibration | None = None
     _thresholds: Thresholds | None = None
+    _curve: ThresholdCurve | None = None
     #: A method that improves step by step calls this during `fit` for each better model; `xmtc train` saves it.
     on_better: Callable[[], None] | None = None
 
@@ -127,7 +130,7 @@ class Model(ABC):
             "validation documents": valid.fingerprint() if valid is not None else None,
         }
         aligned = valid.with_labels(corpus.labels) if valid is not None else None
-        self.calibration_ = self._thresholds = None
+        self.calibration_ = self._thresholds = self._curve = None
         self.metrics_ = {}
         self._fit(corpus, aligned, Checkpoints(checkpoints, run, log))
         self.labels_ = corpus.labels.with_counts(corpus.label_counts)
@@ -180,9 +183,9 @@ class Model(ABC):
         """
         top = self._predict(valid, min(LIST_LENGTH, len(self._check_valid(valid))))
         self.calibration_ = Calibration.fit(Pairs.of(top, valid), method, self.capabilities.score)
-        self._thresholds = None
+        self._thresholds = self._curve = None
         self.metrics_ = {}
-        training = {key: value for key, value in self.training_.items() if key != "thresholds"}
+        training = {key: value for key, value in self.training_.items() if key not in ("thresholds", "curve")}
         self.training_ = {**training, "calibration": fitted_on(valid, method=method)}
         return self
 
@@ -191,16 +194,62 @@ class Model(ABC):
 
         Rare labels get a threshold near the one that is best for all labels together; see `xmtc.models.thresholds` for
         `smoothing`. Thresholds are for scores as predicted now, so calibrate first. Use them with
-        `predict(documents, k=100).threshold(model.thresholds_)`.
+        `predict(documents, k=100).threshold(model.thresholds_)`. Does what `measure` does, too.
         """
         self._check_valid(valid)
-        self._thresholds = Thresholds.fit(Pairs.of(self.predict(valid, LIST_LENGTH), valid), smoothing)
+        pairs = Pairs.of(self.predict(valid, LIST_LENGTH), valid)
+        self._thresholds = Thresholds.fit(pairs, smoothing)
+        self._keep_curve(pairs, valid)
         self.metrics_ = {}
         self.training_ = {**self.training_, "thresholds": fitted_on(valid, smoothing=smoothing)}
         return self
 
-    def predict(self, documents: Corpus | Iterable[str], k: int = 5) -> Predictions:
-        """The k best labels of each document, best first."""
+    def measure(self, valid: Corpus, top: Predictions | None = None) -> Self:
+        """Keep the precision and recall at each threshold on documents that the model was not trained on.
+
+        `threshold_for` then chooses among them. `top`, if given, are the predictions for these documents, in long
+        lists. `tune` does the same beside its own work.
+        """
+        self._check_valid(valid)
+        self._keep_curve(Pairs.of(self.predict(valid, LIST_LENGTH) if top is None else top, valid), valid)
+        return self
+
+    def _keep_curve(self, pairs: Pairs, valid: Corpus) -> None:
+        self._curve = ThresholdCurve.fit(pairs)
+        self.training_ = {**self.training_, "curve": fitted_on(valid)}
+
+    def threshold_for(self, *, precision: float | None = None, recall: float | None = None) -> float:
+        """The threshold that reached a precision (with the most recall) or a recall on the validation documents.
+
+        Precision and recall are micro-averaged, between 0 and 1. Use it with
+        `predict(documents, k=100).threshold(model.threshold_for(precision=0.8))`; on new documents they will differ
+        a little.
+        """
+        return self.threshold_choice(precision=precision, recall=recall).threshold
+
+    def threshold_choice(self, *, precision: float | None = None, recall: float | None = None) -> Choice:
+        """As `threshold_for`, with the precision and the recall that the threshold had."""
+        self._fitted()
+        if self._curve is None:
+            raise ConfigError(
+                "this model was not measured on validation documents, so no threshold can be chosen; train it with "
+                "--valid 0.1 (in Python: model.measure(valid) or model.tune(valid))"
+            )
+        return self._curve.reaching(precision=precision, recall=recall)
+
+    def predict(
+        self,
+        documents: Corpus | Iterable[str],
+        k: int = 5,
+        *,
+        only: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
+    ) -> Predictions:
+        """The k best labels of each document, best first.
+
+        `only` and `exclude`, lists of labels by key or name, restrict what is listed: the k best labels that are
+        allowed. A method that searches a label tree lists those that its beam reaches, perhaps fewer than k.
+        """
         labels = self._fitted()
         if isinstance(documents, str):
             raise XmtcError("predict takes a list of texts or a corpus; put a single text into a list: [text]")
@@ -211,7 +260,11 @@ class Model(ABC):
         k = min(k, len(labels))
         if not len(corpus):
             return Predictions(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32), labels, self.score_kind)
-        top = self._predict(corpus, k)
+        if only is None and exclude is None:
+            top = self._predict(corpus, k)
+        else:
+            allowed = allowed_labels(labels, only, exclude)
+            top = predict_within(self._predict, corpus, k, allowed, labels, self.capabilities.score)
         return top if self.calibration_ is None else self.calibration_.apply(top)
 
     def to(self, device: str) -> Self:
@@ -259,6 +312,8 @@ class Model(ABC):
             folder.arrays("calibration", self.calibration_.to_arrays())
         if self._thresholds is not None:
             folder.arrays("thresholds", self._thresholds.to_arrays())
+        if self._curve is not None:
+            folder.arrays("curve", self._curve.to_arrays())
         self._save(folder)
 
     @classmethod
@@ -285,6 +340,9 @@ class Model(ABC):
         if folder.has("thresholds.safetensors"):
             with folder.building("thresholds"):
                 model._thresholds = Thresholds.from_arrays(folder.arrays("thresholds"), len(model.labels_))
+        if folder.has("curve.safetensors"):
+            with folder.building("curve"):
+                model._curve = ThresholdCurve.from_arrays(folder.arrays("curve"))
         model._load(folder)
         model._unchecked = folder
         return model

@@ -48,7 +48,7 @@ class Thresholds(NamedTuple):
         score = pairs.score[order]
         hits = np.append(0, np.cumsum(pairs.relevant[order])) / pairs.assignments
         taken = np.arange(len(score) + 1) / pairs.assignments
-        cut, threshold = _cuts(np.zeros_like(order), score)
+        cut, threshold = cuts(np.zeros_like(order), score)
         common = threshold[np.argmax(2 * hits[cut + 1] / (taken[cut + 1] + 1))]
 
         label, threshold, found, reached = _candidates(pairs, common)
@@ -91,7 +91,7 @@ def _candidates(
     label, relevant = pairs.label[order], pairs.relevant[order]
     first = np.searchsorted(label, np.arange(labels))
     before = np.append(0, np.cumsum(relevant, dtype=np.int64))
-    cut, threshold = _cuts(label, pairs.score[order])
+    cut, threshold = cuts(label, pairs.score[order])
     own = label[cut]
     reach = pairs.score >= common
     common_hits = np.bincount(pairs.label[reach & pairs.relevant], minlength=labels)
@@ -103,10 +103,10 @@ def _candidates(
     )
 
 
-def _cuts(group: NDArray[np.integer[Any]], score: Scores) -> tuple[NDArray[np.int64], Scores]:
+def cuts(group: NDArray[np.integer[Any]], score: Scores) -> tuple[NDArray[np.int64], Scores]:
     """Where scores, falling within each group, can be cut, and the threshold there; equal scores stay together.
 
-    >>> _cuts(np.array([0, 0, 0, 1]), np.array([4, 2, 2, 7], np.float32))
+    >>> cuts(np.array([0, 0, 0, 1]), np.array([4, 2, 2, 7], np.float32))
     (array([0, 2, 3]), array([3., 2., 7.], dtype=float32))
     """
     following = np.append(score[1:], score[-1:])

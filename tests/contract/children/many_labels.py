@@ -24,6 +24,9 @@ corpus = Corpus(targets, LabelSet.of(f"label {i}" for i in range(LABELS)), texts
 model = make(sys.argv[1], **json.loads(sys.argv[2])).fit(corpus)
 top = model.predict(corpus[:1_000], k=5)
 assert top.ids.shape == (min(1_000, DOCUMENTS), 5)
+within = model.predict(corpus[:20], k=5, only=[f"label {i}" for i in range(0, LABELS, 4_000)])
+assert within.ids.shape == (20, 5)
+assert not (within.ids[within.ids >= 0] % 4_000).any()
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 assert peak < CAP
 print(json.dumps({"labels": len(top.labels), "peak": peak}))
