@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from xmtc.cli.output import share_or_number
-from xmtc.cli.read_options import Reading, with_reading
+from xmtc.cli.output import printable, share_or_number
+from xmtc.cli.read_options import Part, Reading, with_reading
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
+    from xmtc.corpus.deduplication import Method
     from xmtc.corpus.splits import SplitMethod
 
 
@@ -25,6 +27,10 @@ def convert(
     split: Annotated[str, typer.Option("--split", help="random, stratified, blocks, or key:FIELD.")] = "random",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the split.")] = 0,
     tfidf: Annotated[bool, typer.Option("--tfidf", help="Turn texts into tf-idf features.")] = False,
+    dedup: Annotated[
+        str | None, typer.Option("--dedup", help="Keep the first of documents with the same text: exact or near.")
+    ] = None,
+    unlabelled: Annotated[bool, typer.Option("--unlabelled", help="The documents need not have labels.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace files that exist; never those that are read.")
     ] = False,
@@ -44,12 +50,17 @@ def convert(
     method, _, key = split.partition(":")
     if method not in ("random", "stratified", "blocks", "key"):
         raise ConfigError(f"--split {split}: random, stratified, blocks or key:FIELD was expected")
+    if dedup not in (None, "exact", "near"):
+        raise ConfigError(f"--dedup {dedup}: exact or near was expected")
     if test is not None and (to is not None or target == "-"):
         raise ConfigError("--test writes a folder of JSON lines; name a folder as OUT, and leave out --to")
     written = files_written(target, to) if test is None else folder.files_written(target, ["train", "test"])
     check_overwriting(source, target, written, files_read(source, reading.label_set), force=force)
     keep = (key,) if key and key != "id" else ()
-    corpus = reading.read(source, cast(Literal["train", "test"], part), unlabelled=True, keep=keep)
+    corpus = reading.read_labelled(source, cast("Part", part), unlabelled=unlabelled, keep=keep)
+    if dedup is not None:
+        corpus = without_duplicates(corpus, cast("Method", dedup))
+        report_leakage(corpus, source, part, reading, cast("Method", dedup))
     if tfidf:
         corpus = with_tfidf(corpus)
     if test is not None:
@@ -60,6 +71,40 @@ def convert(
         return
     write(corpus, target, to)
     print(f"{target}: {len(corpus):,} documents, {len(corpus.labels):,} labels", file=sys.stderr)
+
+
+def without_duplicates(corpus: Corpus, method: Method) -> Corpus:
+    """The corpus without duplicates; says what was dropped and what became of the labels."""
+    from xmtc.corpus.deduplication import deduplicate
+
+    result = deduplicate(corpus, method)
+    what = "copies" if method == "exact" else "copies and near-duplicates"
+    example = ""
+    if len(result.dropped):
+        one, other = corpus.id(int(result.dropped[0])), corpus.id(int(result.kept[0]))
+        example = printable(f", such as {one}, which repeats {other}")
+    print(f"{what} dropped: {len(result.dropped):,} of {len(corpus):,} documents{example}", file=sys.stderr)
+    if result.gained_labels:
+        print(f"kept documents that now have the labels of exact copies too: {result.gained_labels:,}", file=sys.stderr)
+    if result.other_labels:
+        also = f"dropped documents with a label that the one kept for them has not: {result.other_labels:,}"
+        lost = ", ".join(result.lost_labels[:3]) + (", ..." if len(result.lost_labels) > 3 else "")
+        none = f"; no document has these labels any more: {len(result.lost_labels):,} ({lost})" if lost else ""
+        print(printable(also + none), file=sys.stderr)
+    return result.corpus
+
+
+def report_leakage(corpus: Corpus, source: str, part: str, reading: Reading, method: Method) -> None:
+    """Say how many documents of a folder's other part repeat one of these; they are left where they are."""
+    from xmtc.corpus.deduplication import leaked
+    from xmtc.corpus.folder import has_part
+
+    other: Part = "test" if part == "train" else "train"
+    if source == "-" or not Path(source).is_dir() or not has_part(source, other):
+        return
+    found = len(leaked(reading.read(source, other, unlabelled=True), corpus, method))
+    how = "repeat" if method == "exact" else "repeat or nearly repeat"
+    print(f"documents of {source}'s {other} part that {how} one of these: {found:,}; they stay there", file=sys.stderr)
 
 
 def with_tfidf(corpus: Corpus) -> Corpus:

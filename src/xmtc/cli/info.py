@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -11,7 +12,11 @@ from xmtc.cli.output import printable, result_files, write_json
 from xmtc.cli.read_options import Reading, with_reading
 
 if TYPE_CHECKING:
+    from xmtc.corpus.label_report import LabelCount
+    from xmtc.corpus.similar_texts import SimilarTexts
     from xmtc.storage import FolderReader
+
+SHOWN_PAIRS = 3
 
 
 @with_reading
@@ -19,9 +24,12 @@ def info(
     path: Annotated[str, typer.Argument(help="Corpus (file, folder, -) or model folder.")],
     html: Annotated[str | None, typer.Option("--html", help="Write a page with plots.")] = None,
     json: Annotated[str | None, typer.Option("--json", help="Write the figures as JSON; - for stdout.")] = None,
+    top: Annotated[int, typer.Option("--top", min=0, help="How many of the most frequent labels to show.")] = 10,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out near-duplicates and languages.")] = False,
+    unlabelled: Annotated[bool, typer.Option("--unlabelled", help="The documents need not have labels.")] = False,
     reading: Reading = Reading(),
 ) -> None:
-    """Describe a corpus (sizes, rare labels, duplicates, leakage) or a model (method, settings, training).
+    """Describe a corpus (sizes, labels, near-duplicates, languages, leakage) or a model (method, settings, training).
 
     Example: `xmtc info docs.jsonl.gz --html corpus.html`
     """
@@ -30,7 +38,7 @@ def info(
     if (Path(path) / MANIFEST).is_file():
         describe_model(path, html, json)
     else:
-        describe_corpus(path, html, json, reading)
+        describe_corpus(path, html, json, reading, top=top, quick=quick, unlabelled=unlabelled)
 
 
 def describe_model(path: str, html: str | None, json: str | None) -> None:
@@ -102,15 +110,21 @@ def in_words(value: Any) -> str:
     return ", ".join(f"{key} {part}" for key, part in value.items() if key != "before_update")
 
 
-def describe_corpus(path: str, html: str | None, json: str | None, reading: Reading) -> None:
+def describe_corpus(
+    path: str, html: str | None, json: str | None, reading: Reading, *, top: int, quick: bool, unlabelled: bool
+) -> None:
     """Print the statistics of a corpus; a folder's test part is described too."""
     from xmtc.corpus.folder import has_part
+    from xmtc.corpus.overwriting import check_not_input
     from xmtc.corpus.statistics import bars, describe
 
+    for file in (json, html):
+        if file is not None:
+            check_not_input(file, path, reading.label_set)
     with result_files(json, html) as stream:
-        train = reading.read(path, unlabelled=True)
+        train = reading.read_labelled(path, unlabelled=unlabelled)
         test = reading.read(path, "test", unlabelled=True) if Path(path).is_dir() and has_part(path, "test") else None
-        figures = describe(train, test)
+        figures = describe(train, test, frequent=top, thorough=not quick)
         if json is not None:
             write_json(json, figures.to_json())
         if html is not None:
@@ -120,6 +134,32 @@ def describe_corpus(path: str, html: str | None, json: str | None, reading: Read
         print_rows(figures.rows(), stream)
         histogram = figures.labels_per_document_histogram
         print(f"\nlabels per document\n{bars([*histogram.values()], [*histogram])}", file=stream)
+        print_labels(figures.frequent_labels, stream)
+        print_similar(figures.near_duplicate_examples[:SHOWN_PAIRS], stream)
+        for hint in figures.hints():
+            print(f"\nhint: {printable(hint)}", file=stream)
+
+
+def print_labels(labels: Sequence[LabelCount], stream: TextIO) -> None:
+    """Print the most frequent labels: documents, share, name and, where that is another, the key."""
+    if not labels:
+        return
+    print("\nmost frequent labels", file=stream)
+    width = len(f"{labels[0].documents:,}")
+    for label in labels:
+        key = f"  [{label.label}]" if label.name != label.label else ""
+        print(f"{label.documents:>{width},} {label.share:6.1%}  {printable(label.name + key)}", file=stream)
+
+
+def print_similar(examples: Sequence[SimilarTexts], stream: TextIO) -> None:
+    """Print near-duplicates in pairs."""
+    if examples:
+        print("\nnear-duplicates, for example", file=stream)
+    for pair in examples:
+        further = f", and {pair.further:,} more like the first" if pair.further else ""
+        print(f"similarity {pair.similarity:.2f}{further}", file=stream)
+        for id, text in zip(pair.ids, pair.texts, strict=True):
+            print(f"  {printable(id)}: {printable(text)}", file=stream)
 
 
 def print_rows(rows: list[tuple[str, str]], stream: TextIO) -> None:

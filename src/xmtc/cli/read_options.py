@@ -28,6 +28,9 @@ REMEMBERED: dict[str, Any] = {
 }
 
 
+Part = Literal["train", "test"]
+
+
 def _option(name: str, help: str, min: int | None = None, max: int | None = None) -> Any:
     return typer.Option(name, help=help, min=min, max=max, rich_help_panel="Reading")
 
@@ -60,7 +63,7 @@ class Reading:
     def read(
         self,
         path: str,
-        part: Literal["train", "test"] = "train",
+        part: Part = "train",
         *,
         unlabelled: bool = False,
         keep: tuple[str, ...] = (),
@@ -86,6 +89,21 @@ class Reading:
             unlabelled=unlabelled,
             skip_bad=self.skip_bad,
         )
+
+    def read_labelled(
+        self, path: str, part: Part = "train", *, unlabelled: bool = False, keep: tuple[str, ...] = ()
+    ) -> Corpus:
+        """As `read`; without labels, the error names `--unlabelled`, an option of the commands that call this."""
+        from xmtc.errors import BadInput
+
+        try:
+            return self.read(path, part, unlabelled=unlabelled, keep=keep)
+        except BadInput as error:
+            if unlabelled or not ("label" in error.remedy + error.problem or error.problem == "unknown format"):
+                raise
+            remedy = "name the labels with --labels-field" if "--labels-field" in error.remedy else error.remedy
+            remedy += ", or give --unlabelled if the documents have none"
+            raise BadInput(error.path, error.line, error.problem, remedy) from error
 
     def remembered(self) -> dict[str, Any]:
         """What a model keeps of this in its manifest, for `for_model`: the options that the user gave."""

@@ -10,6 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.label_report import LabelCount, frequent_labels, label_variants, separator_within_labels
+from xmtc.corpus.languages import NAMES, count_languages
+from xmtc.corpus.oddities import repeated_ids, stray_blanks
+from xmtc.corpus.similar_texts import SimilarTexts, find_similar
 from xmtc.corpus.strings import Strings, digests
 
 # White space beyond ASCII, as in str.split(): two or three bytes long in UTF-8, with few different first bytes.
@@ -26,6 +30,7 @@ PIECE_BYTES = 1 << 18
 
 CURVE_POINTS = 200
 HISTOGRAM_BINS = 16
+MOST_LANGUAGES = 6
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,8 @@ class CorpusStatistics:
 
     `documents_per_label` is over the labels in use. `duplicates` counts documents whose text occurs in an earlier one,
     `leakage` test documents whose text occurs in training; texts without a word are left out of both and counted in
-    `empty_texts`. Unknown figures (words without texts, leakage without a test corpus) are None.
+    `empty_texts`. `near_duplicates` and `near_leakage` count further documents, which are not exact copies, and
+    `near_duplicate_examples` shows some. Unknown figures (words without texts, leakage without a test corpus) are None.
     """
 
     name: str
@@ -83,6 +89,17 @@ class CorpusStatistics:
     test_documents: int | None
     leakage: int | None
     labels_only_in_test: int | None
+    test_documents_without_labels: int | None
+    frequent_labels: list[LabelCount]
+    label_variants: list[list[str]]
+    labels_with_stray_blanks: int
+    label_separator: str | None  # if the labels look like several in one string
+    repeated_ids: int
+    near_duplicates: int | None
+    near_duplicate_groups: int | None
+    near_duplicate_examples: list[SimilarTexts]
+    near_leakage: int | None
+    languages: dict[str, int] | None
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain numbers, lists and dictionaries."""
@@ -104,15 +121,57 @@ class CorpusStatistics:
             ("documents without labels", _part(self.documents_without_labels, self.documents)),
             ("empty texts", _part(self.empty_texts, self.documents)),
             ("duplicate texts", _part(self.duplicates, self.documents)),
+            ("near-duplicate texts", self._near_duplicates()),
+            ("documents with a repeated id", _part(self.repeated_ids or None, self.documents)),
+            ("languages", self._languages()),
             ("test documents", _known(self.test_documents)),
+            ("test documents without labels", _part(self.test_documents_without_labels or None, self.test_documents)),
             ("test documents also in training", _part(self.leakage, self.test_documents)),
+            ("test documents nearly in training", _part(self.near_leakage, self.test_documents)),
             ("labels only in test", _known(self.labels_only_in_test)),
         ]
         return [(what, figure) for what, figure in all_rows if figure]
 
+    def _near_duplicates(self) -> str:
+        many = "s" if self.near_duplicate_groups != 1 else ""
+        groups = f", in {self.near_duplicate_groups:,} group{many}" if self.near_duplicates else ""
+        return _part(self.near_duplicates, self.documents) + groups
 
-def describe(train: Corpus, test: Corpus | None = None) -> CorpusStatistics:
-    """The statistics of a corpus, and what test documents share with it.
+    def _languages(self) -> str:
+        """The languages by their share, as far as a line can hold them."""
+        counts = list((self.languages or {}).items())
+        texts = max(1, sum(count for _, count in counts))
+        shown = [f"{NAMES.get(language, language)} {count / texts:.1%}" for language, count in counts[:MOST_LANGUAGES]]
+        return ", ".join(shown + (["..."] if len(counts) > MOST_LANGUAGES else []))
+
+    def hints(self) -> list[str]:
+        """What looks like a mistake in the data, a sentence each."""
+        hints = []
+        if separator := self.label_separator:
+            hints.append(
+                f"labels look like several in one string, separated by {separator!r}: "
+                f"say --label-separator {separator!r} (label_separator={separator!r} in Python)"
+            )
+        if variants := self.label_variants:
+            shown = "; ".join(" and ".join(map(repr, group)) for group in variants[:3])
+            more = f"; {len(variants) - 3:,} more" if len(variants) > 3 else ""
+            hints.append(f"labels that differ only in case or blanks: {shown}{more}; they are learned apart")
+        if self.labels_with_stray_blanks:
+            hints.append(f"labels with stray blanks: {self.labels_with_stray_blanks:,}")
+        if self.duplicates or self.near_duplicates:
+            hints.append("documents repeat earlier ones: xmtc convert IN OUT --dedup near keeps the first of each")
+        if self.leakage or self.near_leakage:
+            hints.append("test documents are known from training: metrics on them are too optimistic")
+        return hints
+
+
+def describe(
+    train: Corpus, test: Corpus | None = None, *, frequent: int = 10, thorough: bool = True
+) -> CorpusStatistics:
+    """The statistics of a corpus with its most `frequent` labels, and what test documents share with it.
+
+    Near-duplicates and languages, which take most of the time (5 s for 100,000 texts of 75 words), are only looked for
+    if `thorough`.
 
     >>> train = Corpus.of(["red fruit", "red fruit", "sky"], [["apple", "food"], ["apple"], []])
     >>> figures = describe(train, Corpus.of(["sky"], [["weather"]]))
@@ -123,7 +182,7 @@ def describe(train: Corpus, test: Corpus | None = None) -> CorpusStatistics:
     used = counts[counts > 0]
     per_document = np.diff(train.targets.indptr).astype(np.int64)
     features = train.features
-    words = train_digests = leakage = only_in_test = None
+    words = train_digests = leakage = only_in_test = similar = None
     if train.texts is not None:
         words = word_counts(train.texts)
         train_digests = digests(train.texts[words > 0])
@@ -134,6 +193,8 @@ def describe(train: Corpus, test: Corpus | None = None) -> CorpusStatistics:
         if train_digests is not None and test.texts is not None:
             test_digests = digests(test.texts[word_counts(test.texts) > 0])
             leakage = int(np.isin(test_digests, train_digests).sum())
+    if thorough and train.texts is not None:
+        similar = find_similar(train, test)
     return CorpusStatistics(
         name=train.name,
         documents=len(train),
@@ -157,6 +218,17 @@ def describe(train: Corpus, test: Corpus | None = None) -> CorpusStatistics:
         test_documents=len(test) if test is not None else None,
         leakage=leakage,
         labels_only_in_test=only_in_test,
+        test_documents_without_labels=int((np.diff(test.targets.indptr) == 0).sum()) if test is not None else None,
+        frequent_labels=frequent_labels(train, frequent),
+        label_variants=label_variants(train),
+        labels_with_stray_blanks=len(stray_blanks(train.labels.keys[np.flatnonzero(counts)])),
+        label_separator=separator_within_labels(train),
+        repeated_ids=repeated_ids(train.ids)[0],
+        near_duplicates=similar.documents if similar is not None else None,
+        near_duplicate_groups=similar.groups if similar is not None else None,
+        near_duplicate_examples=similar.examples if similar is not None else [],
+        near_leakage=similar.leakage if similar is not None else None,
+        languages=count_languages(train.texts) if similar is not None and train.texts is not None else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from xmtc.corpus.languages import NAMES
 from xmtc.corpus.sources import replacing
 from xmtc.corpus.statistics import CorpusStatistics
 
@@ -32,4 +33,4 @@ def write_corpus_page(statistics: CorpusStatistics, path: str | Path) -> None:
     plots = [rank_frequency(statistics.rank_frequency)] if statistics.rank_frequency else []
     plots += [count_bars(labels, "Labels per document", "labels")] if labels else []
     plots += [count_bars(words, "Words per document", "words")] if words else []
-    write_page("corpus.html.j2", path, statistics=statistics, plots=plots)
+    write_page("corpus.html.j2", path, statistics=statistics, plots=plots, language_names=NAMES)
