@@ -20,6 +20,10 @@ def test_some_documents_are_held_out_of_what_is_learned(documents: int, most: in
     assert check.tolist() == sorted(check)
 
 
+def test_a_share_of_the_documents_can_be_asked_for() -> None:
+    assert len(validation_rows(1000, None, 5000, seed=0, share=0.2)[1]) == 200
+
+
 @pytest.mark.parametrize(("documents", "most"), [(10 * FEWEST - 1, 500), (1, 500), (1000, 0), (1000, FEWEST - 1)])
 def test_too_few_are_not_held_out_at_all(documents: int, most: int) -> None:
     train, check = validation_rows(documents, None, most, seed=0)

@@ -24,11 +24,13 @@ from xmtc.text.word_tokenizer import WordTokenizer
 FEWEST = 10  # fewer documents would make the choice random
 
 
-def validation_rows(documents: int, valid: Corpus | None, most: int, seed: int) -> tuple[Ints, Ints]:
+def validation_rows(
+    documents: int, valid: Corpus | None, most: int, seed: int, share: float = 0.1
+) -> tuple[Ints, Ints]:
     """(rows to learn from, rows to check with), the latter of `valid` if it is given, else held out of the documents.
 
     Checking many documents every few steps would take longer than learning, so at most `most` are drawn, and never
-    more than a tenth of what is learned from; a corpus with fewer than a hundred documents is learned whole.
+    more than a `share` of the documents; a corpus with fewer than a hundred documents is learned whole.
 
     >>> train, check = validation_rows(1000, None, most=50, seed=0)
     >>> len(train), len(check), len(validation_rows(60, None, most=50, seed=0)[1])
@@ -37,7 +39,7 @@ def validation_rows(documents: int, valid: Corpus | None, most: int, seed: int) 
     rng = np.random.default_rng(derived_seed(seed, 23))
     if valid is not None:
         return np.arange(documents), np.sort(rng.permutation(len(valid))[:most])
-    count = min(most, documents // 10)
+    count = min(most, int(documents * share))
     if count < FEWEST:
         return np.arange(documents), np.zeros(0, np.int64)
     order = rng.permutation(documents)
@@ -57,7 +59,7 @@ class Examples:
 
 
 def examples_of(
-    corpus: Corpus, valid: Corpus | None, vectors: DocumentVectors, most: int, seed: int
+    corpus: Corpus, valid: Corpus | None, vectors: DocumentVectors, most: int, seed: int, share: float = 0.1
 ) -> tuple[Examples, Ints, Examples]:
     """(all documents, rows to learn from, documents to check with), as `vectors`, fitted here, has them.
 
@@ -68,7 +70,7 @@ def examples_of(
     ((120, 4), 108, (12, 2))
     """
     everything = Examples(vectors.fit_transform(corpus), corpus.targets)
-    rows, held_out = validation_rows(len(corpus), valid, most, seed)
+    rows, held_out = validation_rows(len(corpus), valid, most, seed, share)
     if valid is None:
         return everything, rows, everything.take(held_out)
     some = valid[held_out]

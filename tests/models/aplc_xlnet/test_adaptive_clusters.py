@@ -20,6 +20,7 @@ from xmtc.models.aplc_xlnet import adaptive_clusters as module
 from xmtc.models.aplc_xlnet.adaptive_clusters import AdaptiveClusters, ClusterTargets, Tail, binary_loss, product_logit
 from xmtc.models.aplc_xlnet.costs import approximate_parameter_count, parameter_count, tail_widths
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
+from xmtc.models.aplc_xlnet.network import loss_divisor
 from xmtc.nn.serialization import load_weights, weights_of
 
 LABELS, WIDTH = 12, 8
@@ -28,9 +29,9 @@ CUT_OFFS = [3, 7]  # head 5, 1, 8; first tail 3, 4, 11, 0; second tail 6, 7, 2, 
 DOCUMENTS = [[5, 1, 4, 0, 6], [], [8], [7, 10], [3, 9, 2], list(range(LABELS))]
 
 
-def some_layer(cut_offs: list[int] = CUT_OFFS, seed: int = 0) -> AdaptiveClusters:
+def some_layer(cut_offs: list[int] = CUT_OFFS, seed: int = 0, **options: bool) -> AdaptiveClusters:
     torch.manual_seed(seed)
-    layer = AdaptiveClusters(FrequencyClusters.by_cut_offs(COUNTS, cut_offs), WIDTH).double()
+    layer = AdaptiveClusters(FrequencyClusters.by_cut_offs(COUNTS, cut_offs), WIDTH, **options).double()
     for weight in layer.parameters():
         nn.init.normal_(weight)
     return layer
@@ -61,6 +62,8 @@ def naive_own(layer: AdaptiveClusters, state: Tensor, label: int) -> Tensor:
     tail = layer.tails[cluster - 1]
     assert isinstance(tail, Tail)
     value = tail.projection.weight @ state
+    if tail.norm is None:
+        return tail.labels.weight[place] @ value
     normed = (value - value.mean()) / (value.var(unbiased=False) + tail.norm.eps).sqrt()
     return tail.labels.weight[place] @ (normed * tail.norm.weight + tail.norm.bias).clamp(min=0)
 
@@ -100,6 +103,34 @@ def test_loss_and_gradients_are_those_of_the_specification(cut_offs: list[int], 
     found, expected = losses(layer, hidden, documents).mean(), naive_loss(layer, hidden, documents)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(gradients(found, layer, hidden), gradients(expected, layer, hidden))
+
+
+def naive_equation_5(layer: AdaptiveClusters, hidden: Tensor, documents: list[list[int]]) -> Tensor:
+    """The paper's objective: every comparison of every document counts the same; roots have no losses of their own."""
+    terms = []
+    for state, relevant in zip(hidden, documents, strict=True):
+        needed = {0, *layer.clusters.cluster_of[np.array(relevant, int)].tolist()}
+        for label in range(layer.clusters.labels):
+            if layer.clusters.cluster_of[label] in needed:
+                p = naive_probability(layer, state, label)
+                terms.append(-(p if label in relevant else 1 - p).log())
+    return torch.stack(terms).mean()
+
+
+@pytest.mark.parametrize("cut_offs", [CUT_OFFS, [1], [2, 5, 11]], ids=str)
+@pytest.mark.parametrize("documents", [DOCUMENTS, [[], []], [[5, 1], [8], []], [[10], [7, 9]]], ids=str)
+def test_equation_5_of_the_paper_with_plain_tails(cut_offs: list[int], documents: list[list[int]]) -> None:
+    layer = some_layer(cut_offs, plain_tails=True, root_negatives=False, sums=True)
+    hidden = some_hidden(len(documents))
+    divisor = loss_divisor(layer, targets(documents))
+    found, expected = losses(layer, hidden, documents).mean() / divisor, naive_equation_5(layer, hidden, documents)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradients(found, layer, hidden), gradients(expected, layer, hidden))
+
+
+def test_without_sums_or_root_negatives_a_document_has_the_mean_over_its_labels() -> None:
+    hidden, layer = some_hidden(1), some_layer(root_negatives=False)
+    torch.testing.assert_close(losses(layer, hidden, [[5]])[0], naive_equation_5(layer, hidden, [[5]]))
 
 
 @pytest.mark.parametrize("cut_offs", [CUT_OFFS, [1], [2, 5, 11]], ids=str)

@@ -41,6 +41,24 @@ def test_equals_a_loop_over_words(documents: int, seed: int, density: float) -> 
         torch.testing.assert_close(found[row], expected)
 
 
+@given(st.integers(1, 5), st.integers(0, 20), st.sampled_from([0.0, 0.3, 1.0]))
+def test_as_printed_it_is_the_mean_over_the_words_with_their_values_as_they_are(
+    documents: int, seed: int, density: float
+) -> None:
+    torch.manual_seed(0)
+    features, layer = matrix(documents, seed, density), DualAttention(torch.randn(6, 4), 2, pooling="mean")
+    assert layer.excitation is not None
+    found = layer(Bags.of(features, slice(None), scaled=False))
+    for row in range(documents):
+        words = [
+            (float(value), layer.features.weight[at]) for at, value in enumerate(features[[row]].toarray()[0]) if value
+        ]
+        expected = torch.zeros(4)
+        for value, word in words:
+            expected += value * word * layer.excitation(value * word) / len(words)
+        torch.testing.assert_close(found[row], expected)
+
+
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=9))
 def test_a_document_does_not_depend_on_its_batch(rows: list[int]) -> None:
     features, layer = matrix(7, seed=3), network()

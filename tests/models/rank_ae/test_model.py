@@ -77,6 +77,7 @@ def relevant(model: RankAe, corpus: Corpus) -> float:
         {"normalise": False, "balance": 0.1},
         {"refit": False},
         {"denoise": 0.3},
+        {"feature_noise": 0.0, "values": "plain", "pooling": "mean", "output_bias": "zero", "standardise": False},
         {"training": {"swa_start_epoch": 5}},
     ],
     ids=str,
@@ -128,6 +129,9 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
         {"x_decode": 0.5},
         {"x_decode": 0.5, "x_loss": "ranking"},
         {"standardise": False},
+        {"feature_noise": 0.0, "values": "plain"},
+        {"feature_noise": 0.0, "pooling": "mean"},
+        {"output_bias": "zero"},
         {"denoise": 0.5},
         {"dropout": 0.5},
         {"feature_dropout": 0.5},
@@ -193,6 +197,9 @@ def test_word_vectors_that_do_not_fit(tmp_path: Path) -> None:
         ({"latent": 0}, "latent=0"),
         ({"ratio": 0}, "ratio=0"),
         ({"negative_samples": 0}, "negative_samples=0"),
+        ({"pooling": "mean", "feature_noise": 0.1}, "feature_noise is for values=scaled and pooling=root"),
+        ({"values": "plain", "feature_noise": 0.1}, "feature_noise is for values=scaled and pooling=root"),
+        ({"training": {"valid_share": 0}}, "valid_share"),
     ],
 )
 def test_impossible_settings_are_named(wrong: dict[str, Any], sentence: str) -> None:

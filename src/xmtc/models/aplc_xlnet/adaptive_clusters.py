@@ -5,10 +5,12 @@ multi-label text classification" (ICML 2020), section 3.3. Frequent labels, the 
 its whole hidden state. Rare ones are in tails; a tail has one logit in the root, and its labels are scored from fewer
 numbers, in training only for documents that have one of them.
 
-As in the authors' code and not in the paper: a tail's projection has layer normalisation and ReLU; the root's logit of
-a tail that a document does not need is trained towards "no" (nothing else would ever lower it); the loss is the mean
-over documents of each one's mean over the labels and logits that it was compared with. The head's labels and the root's
-logits are one matrix there and two here, which changes nothing but spares copies.
+As in the authors' code and not in the paper: a tail's projection has layer normalisation and ReLU (else `plain_tails`);
+the root's logit of a tail that a document does not need is trained towards "no" (`root_negatives`; nothing else would
+ever lower it); the loss is the mean over documents of each one's mean over the labels and logits that it was compared
+with. Equation 5 of the paper instead divides the sum of all losses by the number of all comparisons: then a document's
+loss is its sum here (`sums`), and whoever knows all documents divides. The head's labels and the root's logits are one
+matrix there and two here, which changes nothing but spares copies.
 
 Cost: `xmtc.models.aplc_xlnet.costs`. All labels of a tail are compared with a document that needs it, so its gradient
 has no empty rows to leave out; but a tail that no document of a batch needs has no gradient at all.
@@ -102,26 +104,34 @@ class AdaptiveClusters(nn.Module):
     True
     """
 
-    def __init__(self, clusters: FrequencyClusters, width: int, decay: float = 2) -> None:
+    def __init__(
+        self,
+        clusters: FrequencyClusters,
+        width: int,
+        decay: float = 2,
+        plain_tails: bool = False,
+        root_negatives: bool = True,
+        sums: bool = False,
+    ) -> None:
         super().__init__()
-        self.clusters = clusters
+        self.clusters, self.root_negatives, self.sums = clusters, root_negatives, sums
         head, *tails = clusters.sizes
         self.head = nn.Linear(width, head, bias=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # says that without tails there is nothing to draw
             self.root = nn.Linear(width, len(tails), bias=False)
         widths = tail_widths(width, len(tails), decay)
-        self.tails = nn.ModuleList(Tail(width, own, size) for own, size in zip(widths, tails, strict=True))
+        self.tails = nn.ModuleList(Tail(width, own, size, plain_tails) for own, size in zip(widths, tails, strict=True))
         for layer in self.modules():
             if isinstance(layer, nn.Linear):
                 nn.init.normal_(layer.weight, std=START_DEVIATION)
 
     def forward(self, hidden: Tensor, targets: ClusterTargets) -> Tensor:
-        """The loss of each document, (documents,): its mean over the labels and logits that it is compared with."""
+        """The loss of each document, (documents,): the mean (or sum) over labels and logits it is compared with."""
         if len(targets.compared) != len(hidden):
             raise ValueError(f"targets of {len(targets.compared)} documents for {len(hidden)}")
         roots = single(self.root(hidden))  # (documents, tails)
-        loss = (functional.softplus(roots) * ~targets.needed).sum(1)  # (documents,)
+        loss = (functional.softplus(roots) * (~targets.needed & self.root_negatives)).sum(1)  # (documents,)
         rows, places = (each.split_with_sizes(targets.counts) for each in (targets.rows, targets.places))
         loss = loss + binary_loss(label_logits(hidden, self.head.weight), rows[0], places[0])
         for at, needing in enumerate(targets.needing.split_with_sizes(targets.needing_counts), 1):
@@ -129,7 +139,11 @@ class AdaptiveClusters(nn.Module):
                 logits = product_logit(roots[needing, at - 1, None], self._tail(at)(hidden[needing]))
                 relevant = torch.searchsorted(needing, rows[at]), places[at]
                 loss = loss.index_add(0, needing, binary_loss(logits, *relevant))
-        return loss / targets.compared
+        return loss if self.sums else loss / self.comparisons(targets)
+
+    def comparisons(self, targets: ClusterTargets) -> Tensor:
+        """(documents,) with how many labels, and logits of tails that it does not need, a document is compared."""
+        return targets.compared if self.root_negatives else targets.compared - (~targets.needed).sum(1)
 
     @torch.inference_mode()
     def top_k(self, hidden: Tensor, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -194,15 +208,16 @@ class Tail(nn.Module):
     torch.Size([3, 7])
     """
 
-    def __init__(self, width: int, own: int, labels: int) -> None:
+    def __init__(self, width: int, own: int, labels: int, plain: bool = False) -> None:
         super().__init__()
         self.projection = nn.Linear(width, own, bias=False)
-        self.norm = nn.LayerNorm(own)
+        self.norm = None if plain else nn.LayerNorm(own)
         self.labels = nn.Linear(own, labels, bias=False)
 
     def projected(self, hidden: Tensor) -> Tensor:
         """(documents, width) -> (documents, own width)."""
-        return torch.relu(self.norm(self.projection(hidden)))
+        projected: Tensor = self.projection(hidden)
+        return projected if self.norm is None else torch.relu(self.norm(projected))
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(documents, width) -> (documents, labels)."""

@@ -12,8 +12,9 @@ Where it differs: any encoder of Hugging Face's form can take the place of XLNet
 APLC-<encoder> (`title`). Lower layers can be frozen (`encoder.frozen_layers`); what they find is computed once. Labels
 without training documents are left out. The paper chose its last epoch on test documents; here documents are held out,
 the weights with their best nDCG@5 are kept, and weights can be averaged. What is above the encoder can be trained
-first, alone (`training.head_epochs`). The loss is that of the authors' code, see
-`xmtc.models.aplc_xlnet.adaptive_clusters`. Documents of similar length share a batch.
+first, alone (`training.head_epochs`). Loss and tails are those of the authors' code by default; options have what the
+paper prints (`loss_mean`, `root_negatives`, `tails`), see `xmtc.models.aplc_xlnet.adaptive_clusters`. Documents of
+similar length share a batch.
 
 Cost: the encoder takes 2 x its weights x tokens for a document, three times that in training (a fifth of it if four of
 five layers are frozen), the output `xmtc.models.aplc_xlnet.costs`. Memory grows with all weights, seven numbers for
@@ -86,6 +87,9 @@ class AplcConfig(ModelConfig):
     partition: Partition = "even"
     clusters: PositiveInt | None = None
     decay: float = Field(2.0, ge=1, allow_inf_nan=False)
+    tails: Literal["normalised", "plain"] = "normalised"
+    root_negatives: bool = True
+    loss_mean: Literal["documents", "comparisons"] = "documents"
     training: AplcTraining = AplcTraining()
 
     @field_validator("partition", mode="wrap")

@@ -39,7 +39,14 @@ class AplcNetwork(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.hidden = nn.Linear(encoder.width, config.hidden or encoder.width)
-        self.output = AdaptiveClusters(clusters, self.hidden.out_features, config.decay)
+        self.output = AdaptiveClusters(
+            clusters,
+            self.hidden.out_features,
+            config.decay,
+            plain_tails=config.tails == "plain",
+            root_negatives=config.root_negatives,
+            sums=config.loss_mean == "comparisons",
+        )
         self.dropout = config.dropout
         nn.init.normal_(self.hidden.weight, std=START_DEVIATION)
         nn.init.zeros_(self.hidden.bias)
@@ -89,6 +96,7 @@ class AplcLearner(Learner[AplcNetwork]):
     def __init__(self, network: AplcNetwork, train: LabelledTexts, valid: LabelledTexts) -> None:
         self.network, self.train, self.valid = network, train, valid
         self.lengths, self.valid_targets = train.texts.lengths, valid.targets
+        self.divisor = loss_divisor(network.output, train.targets)
 
     def batch(self, documents: Ints, rng: np.random.Generator) -> AplcBatch:
         """Texts and labels."""
@@ -97,8 +105,8 @@ class AplcLearner(Learner[AplcNetwork]):
         return AplcBatch(texts, ClusterTargets.of(targets, network.output.clusters))
 
     def loss(self, batch: AplcBatch, worker: Worker) -> Tensor:
-        """The mean over the documents."""
-        return worker.mean(self.network.output(self.network(batch.texts, worker.rng), batch.targets))
+        """The mean over the documents, or (eq. 5) over all comparisons."""
+        return worker.mean(self.network.output(self.network(batch.texts, worker.rng), batch.targets)) / self.divisor
 
     def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
         """The k best labels of each validation document."""
@@ -112,6 +120,7 @@ class HeadLearner(Learner[nn.ModuleDict]):
         self.whole, self.train, self.valid = whole, train, valid
         self.network = nn.ModuleDict({"hidden": whole.hidden, "output": whole.output})
         self.lengths, self.valid_targets = np.ones(len(train.vectors), np.int64), valid.targets
+        self.divisor = loss_divisor(whole.output, train.targets)
 
     def batch(self, documents: Ints, rng: np.random.Generator) -> HeadBatch:
         """Vectors and labels."""
@@ -119,13 +128,22 @@ class HeadLearner(Learner[nn.ModuleDict]):
         return HeadBatch(self.train.vectors[torch.from_numpy(documents)], targets)
 
     def loss(self, batch: HeadBatch, worker: Worker) -> Tensor:
-        """The mean over the documents."""
-        return worker.mean(self.whole.output(self.whole.states(batch.vectors, worker.rng), batch.targets))
+        """The mean over the documents, or (eq. 5) over all comparisons."""
+        return (
+            worker.mean(self.whole.output(self.whole.states(batch.vectors, worker.rng), batch.targets)) / self.divisor
+        )
 
     def predict_valid(self, k: int, cores: Cores) -> NDArray[np.int32]:
         """The k best labels of each validation document."""
         with torch.inference_mode():
             return self.whole.output.top_k(self.whole.states(self.valid.vectors.to(device_of(self.network))), k)[0]
+
+
+def loss_divisor(output: AdaptiveClusters, targets: Csr) -> float:
+    """What the documents' losses are divided by: where these are sums, the mean number of comparisons of a document."""
+    if not output.sums:
+        return 1.0
+    return float(output.comparisons(ClusterTargets.of(targets, output.clusters)).double().mean())
 
 
 def best_labels(network: AplcNetwork, texts: EncoderTexts, k: int, cores: Cores, what: str = "tagging") -> Found:

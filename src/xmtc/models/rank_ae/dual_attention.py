@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -20,15 +20,14 @@ NOISY_FEATURES = 2048  # features that get noise in a batch
 
 @dataclass(frozen=True)
 class Bags(Entries):
-    """The features of some documents, one document after the other: no padding, whatever their lengths.
-
-    Values are scaled to a mean square of 1 in each document, so that the channel attention sees numbers of about the
-    same size in long and in short ones.
-    """
+    """The features of some documents, one document after the other: no padding, whatever their lengths."""
 
     @classmethod
-    def of(cls, matrix: Csr, documents: Ints | slice = slice(None)) -> Self:
+    def of(cls, matrix: Csr, documents: Ints | slice = slice(None), scaled: bool = True) -> Self:
         """Some rows of a matrix of documents x features.
+
+        With `scaled`, values have a mean square of 1 in each document, so that the channel attention sees numbers of
+        about the same size in long and in short ones.
 
         >>> from scipy.sparse import csr_array
         >>> bags = Bags.of(csr_array(np.array([[0.0, 0.0], [3.0, 4.0]], np.float32)), np.array([1, 0]))
@@ -38,9 +37,11 @@ class Bags(Entries):
         part = take_rows(matrix, documents)
         lengths = np.diff(part.indptr).astype(np.int64)
         rows = np.repeat(np.arange(len(lengths)), lengths)
-        squares = np.bincount(rows, part.data.astype(np.float64) ** 2, minlength=len(lengths))
-        scale = np.sqrt(np.divide(lengths, squares, out=np.zeros(len(lengths)), where=squares > 0))
-        values = (part.data * scale[rows]).astype(np.float32)
+        values = part.data.astype(np.float32)
+        if scaled:
+            squares = np.bincount(rows, part.data.astype(np.float64) ** 2, minlength=len(lengths))
+            scale = np.sqrt(np.divide(lengths, squares, out=np.zeros(len(lengths)), where=squares > 0))
+            values = (part.data * scale[rows]).astype(np.float32)
         return cls(*map(torch.from_numpy, (rows, part.indices.astype(np.int64), values, lengths)))
 
     def some(self, rate: float, rng: np.random.Generator) -> Self:
@@ -76,8 +77,9 @@ class Noise(Batch):
 
 class DualAttention(nn.Module):
     """Spatial attention: each feature's vector is weighed by its value. Channel attention: an excitation network says
-    for each feature how much each channel of its weighed vector counts. The document has the sum over the features,
-    divided by the square root of their number: a mean over many words would be next to nothing.
+    for each feature how much each channel of its weighed vector counts. The document has the mean over the features
+    (`pooling="mean"`, the paper) or their sum divided by the square root of their number ("root"): a mean over many
+    words is next to nothing.
 
     With `ratio=None` there is no channel attention: the variant that the paper calls "no attn".
 
@@ -87,8 +89,9 @@ class DualAttention(nn.Module):
     torch.Size([2, 8])
     """
 
-    def __init__(self, table: Tensor, ratio: int | None) -> None:
+    def __init__(self, table: Tensor, ratio: int | None, pooling: Literal["mean", "root"] = "root") -> None:
         super().__init__()
+        self.pooling = pooling
         channels = table.shape[1]
         self.features = nn.Embedding(len(table), channels, sparse=True, _weight=table)
         self.excitation: nn.Sequential | None = None
@@ -102,7 +105,8 @@ class DualAttention(nn.Module):
         """(documents, channels); zero for a document without features."""
         weighed = self.attended(self.weighed(bags))
         sums = weighed.new_zeros(bags.count, weighed.shape[1]).index_add(0, bags.rows, weighed)
-        return sums * bags.lengths.clamp(min=1).rsqrt()[:, None]
+        count = bags.lengths.clamp(min=1)[:, None]
+        return sums / count if self.pooling == "mean" else sums * count.rsqrt()
 
     def noise(self, noise: Noise) -> Tensor:
         """What noise on features does to the vectors of documents, (documents, channels)."""

@@ -70,6 +70,7 @@ class RankAeTraining(TrainingSettings):
     evaluate_every: PositiveInt = 50
     patience: PositiveInt = 8
     valid_documents: Annotated[int, Field(ge=0)] = 2000
+    valid_share: float = Field(0.1, gt=0, lt=1)
 
 
 class RankAeConfig(ModelConfig):
@@ -87,6 +88,8 @@ class RankAeConfig(ModelConfig):
     channels: PositiveInt = 100
     ratio: PositiveInt = 4
     attention: bool = True
+    values: Literal["plain", "scaled"] = "scaled"
+    pooling: Literal["mean", "root"] = "root"
     latent: PositiveInt = 100
     hidden: PositiveInt = 512
     loss: Literal["ranking", "bce"] = "ranking"
@@ -102,6 +105,7 @@ class RankAeConfig(ModelConfig):
     feature_noise: NonNegativeFloat = Field(0.02, allow_inf_nan=False)
     dropout: float = Field(0.1, ge=0, lt=1)
     negative_samples: PositiveInt = 2048
+    output_bias: Literal["zero", "prior"] = "prior"
     vectors: str = RANDOM
     refit: bool = True
     training: RankAeTraining = RankAeTraining()
@@ -113,6 +117,8 @@ class RankAeConfig(ModelConfig):
             raise ValueError(f"margin={self.margin}: scores between 0 and 1 can be at most 1 apart; or set output=raw")
         if self.output == "raw" and self.margin == 0:
             raise ValueError("margin=0: equal scores for all labels would be perfect; choose a margin above 0")
+        if self.feature_noise and (self.values, self.pooling) != ("scaled", "root"):
+            raise ValueError("feature_noise is for values=scaled and pooling=root; set feature_noise=0")
         return self
 
 
@@ -164,14 +170,16 @@ class RankAe(Model):
         config, seed = self.config, derived_seed(self.config.seed, 0)
         self.vectors_ = DocumentVectors(config.tfidf)
         most = config.training.valid_documents
-        everything, train_set, valid_set = examples_of(corpus, valid, self.vectors_, most, config.seed)
+        share = config.training.valid_share
+        everything, train_set, valid_set = examples_of(corpus, valid, self.vectors_, most, config.seed, share)
         table = self._table()
         shares = (corpus.label_counts + 1) / (len(corpus) + 2)
 
         def learner(documents: Examples, check: Examples) -> AutoEncoderLearner:
             with seeded(seed):
                 self.network_ = self._network(table.clone(), len(corpus.labels))
-            self.network_.init_output_bias(shares)
+            if config.output_bias == "prior":
+                self.network_.init_output_bias(shares)
             return AutoEncoderLearner(self.network_, documents, check, config)
 
         settings = config.training.at(0)
@@ -235,11 +243,11 @@ class RankAe(Model):
         query = self.vectors_.transform(Corpus.of([text]))
         words = [self.vectors_.tfidf.terms[int(at)] for at in query.indices]
         with torch.inference_mode():
-            bags, device = Bags.of(query), device_of(self.network_)
+            bags, device = Bags.of(query, scaled=self.network_.scaled), device_of(self.network_)
             channels = self.network_.attention.channels(bags.to(device)).cpu().numpy()  # (words, channels)
             attention = np.nan_to_num(np.abs(bags.values.numpy()) * channels.mean(1))
             order = np.argsort(-attention, kind="stable")
-            fewer = Bags.of(_left_out(query, order[:LEFT_OUT])).to(device)
+            fewer = Bags.of(_left_out(query, order[:LEFT_OUT]), scaled=self.network_.scaled).to(device)
             scores = self._shown(self.network_(fewer)[:, label].cpu().numpy())
         share = attention / (attention.sum() or 1)
         falls = scores[0] - scores[1:]

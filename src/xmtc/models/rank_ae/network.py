@@ -49,7 +49,8 @@ class AutoEncoder(nn.Module):
     def __init__(self, table: Tensor, labels: int, config: RankAeConfig, sparse: bool) -> None:
         super().__init__()
         latent, hidden = config.latent, config.hidden
-        self.attention = DualAttention(table, config.ratio if config.attention else None)  # F
+        self.attention = DualAttention(table, config.ratio if config.attention else None, config.pooling)  # F
+        self.scaled = config.values == "scaled"
         self.to_latent = nn.Linear(table.shape[1], latent)
         self.encoder = nn.Embedding(labels, hidden, sparse=sparse)  # E
         self.encoder_bias = nn.Parameter(torch.zeros(hidden))
@@ -129,7 +130,7 @@ class AutoEncoderLearner(Learner[AutoEncoder]):
     def batch(self, documents: Ints, rng: np.random.Generator) -> AutoEncoderBatch:
         """See `Learner`."""
         config, features = self.config, self.train.features
-        bags = Bags.of(features, documents).some(config.feature_dropout, rng)
+        bags = Bags.of(features, documents, self.network.scaled).some(config.feature_dropout, rng)
         noise = None
         if config.feature_noise:
             noise = Noise.sampled(len(documents), features.shape[1], config.feature_noise, rng)
@@ -214,7 +215,7 @@ def best_labels(
 
     def work(start: int) -> tuple[Tensor, Tensor]:
         with torch.inference_mode():
-            found = network(Bags.of(features, slice(start, start + size)).to(device))
+            found = network(Bags.of(features, slice(start, start + size), network.scaled).to(device))
             return finite(found, 1e30).topk(k)
 
     for start, (values, which) in zip(starts, cores.map(work, starts), strict=True):
