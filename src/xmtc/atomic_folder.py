@@ -18,6 +18,7 @@ from pathlib import Path
 from xmtc.errors import BadModelFolder
 
 MANIFEST = "manifest.json"  # what makes a folder a model
+HUB = "hf:/"  # begins the address of a model on the Hub; a `Path` leaves one of its two slashes
 ATTEMPTS = 10
 LEFTOVER_SECONDS = 3600
 
@@ -55,6 +56,8 @@ def check_target(path: str | Path) -> Path:
     """
     if not str(path) or "\0" in str(path):
         raise BadModelFolder(f"{str(path)!r}: this is no name for a folder")
+    if str(path).startswith(HUB):
+        raise BadModelFolder(f"{path}: models are saved to a folder; from there `push_to_hub` brings them to the Hub")
     target = Path(path).resolve()
     if target.is_dir() and Path.cwd().is_relative_to(target):
         # Replacing it would pull the floor from under the user's shell; this is also the case of "/".

@@ -41,6 +41,10 @@ class BadModelFolder(XmtcError):
     """A model folder that is missing, altered, truncated, newer than this program or not a model at all."""
 
 
+class HubError(BadModelFolder):
+    """A model that cannot be downloaded from the Hub, or uploaded to it."""
+
+
 class NotFitted(XmtcError):
     """A model that is not fitted cannot predict, explain or save."""
 

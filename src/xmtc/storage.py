@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xmtc import hub
 from xmtc.atomic_folder import MANIFEST, replacing_folder
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sparse import Csr, check_arrays, check_indices, make_csr
@@ -228,11 +229,12 @@ def opening(path: str | Path, verify: bool = True) -> FolderReader:
     """Check a model folder and give access to its parts.
 
     Large files are compared with their checksums only before the model is used for the first time, with `verify=False`
-    never.
+    never. `hf://user/name[@revision]` is downloaded from the Hub.
     """
-    folder = Path(path)
     if not str(path):
         raise BadModelFolder("'': no model folder is named")
+    remote = hub.is_address(path)
+    folder = hub.download(path) if remote else Path(path)
     if not folder.is_dir():
         left = sorted(folder.parent.glob(f".{glob.escape(folder.name)}.*.old")) if folder.parent.is_dir() else []
         hint = f"; a save was cut off, the model before it is in {left[0]}" if left else ""
@@ -246,7 +248,9 @@ def opening(path: str | Path, verify: bool = True) -> FolderReader:
         _check_size(folder / name, facts)
         if verify:
             reader.check(name, partial(_check_content, folder / name, facts))
-    if extra := sorted({file.name for file in folder.iterdir()} - {*manifest["files"], MANIFEST, CARD}):
+    # Hidden files are git's or the system's; the cache of the Hub's library may hold what other programs downloaded.
+    seen = set() if remote else {file.name for file in folder.iterdir() if not file.name.startswith(".")}
+    if extra := sorted(seen - {*manifest["files"], MANIFEST, CARD}):
         warnings.warn(f"{path}: not part of the model and never read: {', '.join(extra)}", stacklevel=2)
     return reader
 

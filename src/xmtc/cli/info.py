@@ -34,8 +34,9 @@ def info(
     Example: `xmtc info docs.jsonl.gz --html corpus.html`
     """
     from xmtc.atomic_folder import MANIFEST
+    from xmtc.hub import is_address
 
-    if (Path(path) / MANIFEST).is_file():
+    if is_address(path) or (Path(path) / MANIFEST).is_file():
         describe_model(path, html, json)
     else:
         describe_corpus(path, html, json, reading, top=top, quick=quick, unlabelled=unlabelled)

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from xmtc import hub
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
@@ -295,6 +297,20 @@ class Model(ABC):
         """Write the model to a folder, replacing an older model; `about` goes into its manifest."""
         self.metrics_ = (about or {}).get("metrics", self.metrics_)
         self._save_folder(path, about or {}, card.ANYWHERE)
+
+    def push_to_hub(
+        self, repo: str, *, private: bool | None = None, token: str | None = None, message: str = "Upload a model"
+    ) -> str:
+        """Upload the model with its card to `user/name` on the Hugging Face Hub; its address there, for `xmtc.load`.
+
+        A new repository is made with `private`, an older model in it is replaced. `token` is that of `hf auth login`
+        or HF_TOKEN unless given.
+        """
+        hub.check_repo(repo)
+        self._fitted()
+        with TemporaryDirectory() as folder:
+            self._save_folder(Path(folder) / "model", {}, f"hf://{repo}")
+            return hub.upload(Path(folder) / "model", repo, private, token, message)
 
     def _save_folder(self, path: str | Path, about: Mapping[str, Any], place: str) -> None:
         """Write the model folder, whose card says to load the model from `place`."""

@@ -72,7 +72,7 @@ def make(name: str, **hyper_parameters: Any) -> Model:
 
 
 def load(path: str | Path, verify: bool = True, device: str = "cpu") -> Model:
-    """The model in a folder, at once and whatever its size, wherever it was trained.
+    """The model in a folder, or at `hf://user/name[@revision]`, at once whatever its size, wherever it was trained.
 
     Small files are checked now, large ones before the first use (`verify=False`: not compared with their checksums).
     It predicts on `device`, see `Model.to`.
