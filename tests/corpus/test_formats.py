@@ -31,6 +31,7 @@ FILE_NAMES = {
     "xmc": "docs.txt",
     "fasttext": "docs.txt",
     "table": "docs.csv",
+    "annif": "docs.annif.tsv",
     "textpair": "docs_texts.txt",
 }
 ANY_LABEL = ("json", "jsonl", "table", "parquet")
@@ -286,7 +287,7 @@ def test_every_format_says_what_it_holds() -> None:
     for name in FORMATS:
         module = format_module(name)
         assert {"texts", "features"} & set(module.HOLDS)
-        assert module.SUFFIXES
+        assert module.SUFFIXES or name == "fulltext"
 
 
 def test_names_come_from_the_label_file_beside(tmp_path: Path) -> None:

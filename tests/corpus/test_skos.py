@@ -72,7 +72,7 @@ def test_concepts(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_languages(language: str, names: list[str], alternatives: list[str], tmp_path: Path) -> None:
     path = tmp_path / "vocabulary.ttl"
     path.write_text(TURTLE)
-    labels = skos.read_labels(path, language)
+    labels = skos.read_labels(path, [language])
     assert [labels.name(at) for at in (1, 2, 3)] == names
     assert labels.alternatives(1) == alternatives
 

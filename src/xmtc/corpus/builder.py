@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -163,11 +164,11 @@ class CorpusBuilder:
             if before and not here:
                 raise BadLine(f"this document has no {what}, but those before it have")
 
-    def bad(self, line: int | None, error: BadLine) -> None:
-        """Raise for a bad line, or count it where such lines are to be skipped."""
+    def bad(self, line: int | None, error: BadLine, path: str | Path | None = None) -> None:
+        """Raise for a bad line (of the file, or of another that belongs to it), or count it if it is to be skipped."""
         if not self.options.skip_bad:
             remedy = error.remedy or "mend the line, or skip bad lines with --skip-bad"
-            raise BadInput(self.path, line, error.problem, remedy)
+            raise BadInput(path or self.path, line, error.problem, remedy)
         self.skipped += 1
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xmtc.corpus import label_file
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.formats import by_suffix, jsonl
+from xmtc.corpus.formats import by_suffix, fulltext, jsonl
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadInput, XmtcError
 
@@ -16,8 +16,24 @@ SUFFIX = ".jsonl.gz"
 
 
 def has_part(folder: str | Path, part: str) -> bool:
-    """Whether the folder has a file of this part, "train" or "test"."""
-    return bool(_candidates(Path(folder), part))
+    """Whether the folder has a file, or a folder of texts, of this part, "train" or "test"."""
+    return bool(_candidates(Path(folder), part)) or _has_texts(Path(folder) / part, unlabelled=True)
+
+
+def part_of_texts(path: str | Path, part: str, *, unlabelled: bool, format: str | None) -> Path | None:
+    """The folder of `.txt` files to read: that of the part in this folder, or this folder itself; None if it is none.
+
+    A folder with files like `train.csv` is no folder of texts.
+    """
+    folder = Path(path)
+    if format not in (None, "fulltext") or any(_candidates(folder, each) for each in ("train", "test")):
+        return None
+    found = (each for each in (folder / part, folder) if _has_texts(each, unlabelled=unlabelled))
+    return next(found, folder if format else None)
+
+
+def _has_texts(folder: Path, *, unlabelled: bool) -> bool:
+    return folder.is_dir() and fulltext.is_folder_of_texts(folder, unlabelled=unlabelled)
 
 
 def part_file(folder: str | Path, part: str) -> Path:

@@ -75,7 +75,7 @@ def read(
     if isinstance(label_set, (str, Path)):
         label_set = read_label_set(label_set)
     elif label_set is None and name not in NUMBERED and (beside := label_file.beside(source.path)):
-        label_set = label_file.read(beside)
+        label_set = read_label_set(beside)
     return module.read(source, options, label_set)
 
 
@@ -86,6 +86,8 @@ def locate(
     if isinstance(path, Source):
         source = path
     elif str(path) not in ("", "-") and Path(path).is_dir():
+        if texts := folder.part_of_texts(path, part, unlabelled=unlabelled, format=format):
+            return Source(texts, folder=True), "fulltext"
         source = Source(folder.part_file(path, part))
     else:
         source = Source(path)
@@ -120,15 +122,23 @@ def detect(source: Source, *, unlabelled: bool = False) -> str:
 
 
 def read_label_set(path: str | Path, language: str = "en") -> LabelSet:
-    """Read `labels.tsv`, or a SKOS vocabulary with names in this language."""
-    from xmtc.corpus import skos
+    """Read `labels.tsv`, a SKOS vocabulary or one of Annif's, with names in this language.
 
+    Of several languages (`de,en`) the first gives the names, the others further synonyms.
+    """
+    from xmtc.corpus import annif_vocabulary, skos
+
+    languages = [each.strip().lower() for each in language.split(",") if each.strip()]
+    if not languages:
+        raise ConfigError("no language is named; say one such as en, or several: de,en")
     source = Source(path)
     if source.suffix in skos.SYNTAX:
-        return skos.read_labels(path, language)
+        return skos.read_labels(path, languages)
+    if source.suffix == ".csv":
+        return annif_vocabulary.read_csv(source, languages)
     if source.suffix == ".tsv":
-        return label_file.read(path)
-    known = ", ".join((".tsv", *skos.SYNTAX))
+        return annif_vocabulary.read_tsv(source) if annif_vocabulary.looks_like_tsv(source) else label_file.read(path)
+    known = ", ".join((".tsv", ".csv", *skos.SYNTAX))
     raise BadInput(path, None, "this suffix is not that of a label set", f"known suffixes: {known}")
 
 

@@ -29,9 +29,11 @@ BAR = re.compile(r"(?<!\\)((?:\\\\)*)\|")
 
 
 def beside(path: str | Path) -> Path | None:
-    """The `labels.tsv` in the folder of a corpus file, None if there is none."""
-    found = Path(path).with_name(NAME) if str(path) != "-" else None
-    return found if found is not None and found.is_file() else None
+    """The `labels.tsv` in the folder of a corpus file (or in a corpus that is a folder), None if there is none."""
+    if str(path) == "-":
+        return None
+    found = Path(path) / NAME if Path(path).is_dir() else Path(path).with_name(NAME)
+    return found if found.is_file() else None
 
 
 def read(path: str | Path) -> LabelSet:
@@ -54,7 +56,7 @@ def read(path: str | Path) -> LabelSet:
         numbers.append(number)
     if not numbers:
         raise BadInput(path, None, "there is no label in it", "give a line for each label")
-    index = _index(source.path, list(map(_unescape, cells["label"])), numbers)
+    index = unique_index(source.path, list(map(_unescape, cells["label"])), numbers)
     parents = _parents(source.path, cells["parent"], index, numbers) if any(cells.get("parent", ())) else None
     try:
         return LabelSet.of(
@@ -68,7 +70,7 @@ def read(path: str | Path) -> LabelSet:
         raise BadInput(path, None, str(cycle), "correct the parents along this path") from cycle
 
 
-def _index(path: str, keys: list[str], numbers: list[int]) -> dict[str, int]:
+def unique_index(path: str, keys: Sequence[str], numbers: Sequence[int]) -> dict[str, int]:
     """Key to position; an error if a key is empty or occurs twice."""
     index = dict(zip(keys, range(len(keys)), strict=True))
     if "" in index:

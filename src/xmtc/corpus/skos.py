@@ -1,17 +1,19 @@
 """SKOS vocabularies (RDF/XML, Turtle, N-Triples, JSON-LD) as label sets; needs rdflib, and never the network.
 
 A concept's key is its URI. Its name is the prefLabel in the chosen language, else in a variety of it (en-GB for en),
-else without a language, else in English, else the first in the alphabet. Its alternatives are the altLabels of the
-chosen language, its description the definition or else the scopeNote, chosen as the name is. Its parents are what
+else without a language, else in English, else the first in the alphabet. Its alternatives are the altLabels and
+hiddenLabels of the chosen language, its notations, and, where several languages are asked for (`de,en`), all labels of
+the others. Its description is the definition or else the scopeNote, chosen as the name is. Its parents are what
 `broader`, or `narrower` the other way round, says. Deprecated concepts are left out, and so are links to concepts that
-the file does not have; both are counted on standard error.
+the file does not have; both are counted on standard error, and so are names that are in another language.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from xml.sax import SAXParseException
@@ -23,14 +25,13 @@ from xmtc.errors import BadInput, MissingExtra, XmtcError
 SYNTAX = {".rdf": "xml", ".xml": "xml", ".ttl": "turtle", ".nt": "nt", ".jsonld": "json-ld"}
 
 
-def read_labels(path: str | Path, language: str = "en") -> LabelSet:
-    """Read the concepts of a vocabulary, sorted by URI."""
+def read_labels(path: str | Path, languages: Sequence[str] = ("en",)) -> LabelSet:
+    """Read the concepts of a vocabulary, sorted by URI; names are in the first of the languages."""
     try:
         from rdflib.namespace import OWL, RDF, SKOS
     except ImportError as error:
         raise MissingExtra("SKOS vocabularies", "skos") from error
 
-    language = language.lower()
     graph = _graph(Source(path))
     concepts = sorted(set(graph.subjects(RDF.type, SKOS.Concept)), key=str)
     if not concepts:
@@ -49,16 +50,30 @@ def read_labels(path: str | Path, language: str = "en") -> LabelSet:
         print(f"{path}: {deprecated:,} deprecated concepts left out", file=sys.stderr)
     if outside := sum(not {*link} <= known for link in links):
         print(f"{path}: {outside:,} broader links to concepts that are not in it left out", file=sys.stderr)
+    names = [_chosen(graph.objects(c, SKOS.prefLabel), languages) for c in kept]
+    if foreign := sum(bool(_tag(name)) and not _is(_tag(name), languages[0]) for name in names):
+        print(f"{path}: names that are not in the language {languages[0]!r}: {foreign:,}", file=sys.stderr)
+
+    def synonyms(concept: Any) -> list[str]:
+        labels = [graph.objects(concept, kind) for kind in (SKOS.prefLabel, SKOS.altLabel, SKOS.hiddenLabel)]
+        notations = [" ".join(str(each).split()) for each in graph.objects(concept, SKOS.notation)]
+        return [*_alternatives(chain(*labels), languages), *sorted(filter(None, notations))]
+
     try:
         return LabelSet.of(
             map(str, kept),
-            names=[_chosen(graph.objects(c, SKOS.prefLabel), language) for c in kept],
+            names=list(map(str, names)),
             descriptions=[
-                _chosen(graph.objects(c, SKOS.definition), language)
-                or _chosen(graph.objects(c, SKOS.scopeNote), language)
+                str(
+                    _chosen(graph.objects(c, SKOS.definition), languages)
+                    or _chosen(graph.objects(c, SKOS.scopeNote), languages)
+                )
                 for c in kept
             ],
-            alternatives=[_alternatives(graph.objects(c, SKOS.altLabel), language) for c in kept],
+            alternatives=[
+                [other for other in dict.fromkeys(synonyms(c)) if other != " ".join(str(name).split())]
+                for c, name in zip(kept, names, strict=True)
+            ],
             parents=[parents[c] for c in kept],
         )
     except XmtcError as cycle:
@@ -102,21 +117,26 @@ def _refuse_remote_context(path: str, value: Any) -> None:
             _refuse_remote_context(path, item)
 
 
-def _chosen(literals: Iterable[Any], language: str) -> str:
+def _chosen(literals: Iterable[Any], languages: Sequence[str]) -> Any:
     """The text in the best language, as the module's docstring says; empty if there is none."""
 
     def rank(literal: Any) -> tuple[int, str]:
         tag = _tag(literal)
-        order = (tag == language, _is(tag, language), tag == "", _is(tag, "en"), True)
-        return order.index(True), str(literal)
+        asked = [match for each in languages for match in (tag == each, _is(tag, each))]
+        return [*asked, tag == "", _is(tag, "en"), True].index(True), str(literal)
 
-    best = min(literals, key=rank, default=None)
-    return "" if best is None else str(best)
+    return min(literals, key=rank, default="")
 
 
-def _alternatives(literals: Iterable[Any], language: str) -> list[str]:
+def _alternatives(literals: Iterable[Any], languages: Sequence[str]) -> list[str]:
+    """All labels in these languages, those of the first language first."""
+    each = list(literals)
     # Label sets separate alternatives by line ends, so there can be none inside one.
-    return sorted(" ".join(str(literal).split()) for literal in literals if _is(_tag(literal), language))
+    return [
+        label
+        for language in languages
+        for label in sorted(" ".join(str(literal).split()) for literal in each if _is(_tag(literal), language))
+    ]
 
 
 def _tag(literal: Any) -> str:

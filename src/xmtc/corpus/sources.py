@@ -40,7 +40,7 @@ class BadLine(Exception):
 class Source:
     """A file to read: its path for messages, its first bytes for detection, its content as lines."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, folder: bool = False) -> None:
         self.path, self.sheet = file_and_sheet(path)
         self._peeked = b""
         if self.path == "-":
@@ -49,7 +49,7 @@ class Source:
             raise BadInput("''", None, "no file is named", "name a file, a folder, or - for standard input")
         if not Path(self.path).exists():
             raise BadInput(self.path, None, "no such file", f"check the name; the current folder is {Path.cwd()}")
-        if Path(self.path).is_dir():
+        if Path(self.path).is_dir() and not folder:
             raise BadInput(self.path, None, "is a folder, a file was expected", "name a file in it")
 
     @property

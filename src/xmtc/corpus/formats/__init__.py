@@ -13,7 +13,8 @@ from xmtc.corpus.sources import Source
 from xmtc.errors import ConfigError
 
 # Order matters for detection by content: the strictest first.
-FORMATS = ("parquet", "excel", "npz", "json", "jsonl", "xmc", "fasttext", "table", "textpair")
+FORMATS = ("parquet", "excel", "npz", "json", "jsonl", "xmc", "fasttext", "annif", "table", "textpair", "fulltext")
+READ_ONLY = ("fulltext",)
 
 
 class Format(Protocol):
@@ -52,5 +53,5 @@ def by_suffix(path: str | Path) -> list[str]:
 
 
 def holding(what: str) -> str:
-    """The names of the formats that hold "texts", "features" or "fields", for a message."""
-    return ", ".join(name for name in FORMATS if what in format_module(name).HOLDS)
+    """The names of the formats to write that hold "texts", "features" or "fields", for a message."""
+    return ", ".join(name for name in FORMATS if what in format_module(name).HOLDS and name not in READ_ONLY)

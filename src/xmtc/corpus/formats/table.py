@@ -1,7 +1,8 @@
 """CSV and TSV with a header line; texts may hold quoted newlines.
 
 The delimiter is that of the suffix (`.csv` comma, `.tsv` tab) unless the header shows that it is another of tab, comma,
-semicolon and `|`. The labels of a document stand in one cell: a JSON list of strings, or labels between separators.
+semicolon and `|`. The labels of a document stand in one cell: a JSON list of strings, URIs in angle
+brackets, as in Annif's CSV (whose column `subject_uris` holds them), or labels between separators.
 The separator is the given one; by default `|` if a label cell near the beginning of the file has one, else `;`
 likewise, else `|`. A comma is never guessed, since names like "Austen, Jane" have one.
 """
@@ -18,6 +19,7 @@ import orjson
 
 from xmtc.corpus.builder import PARAGRAPH, CorpusBuilder, ReadOptions, named
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.formats.annif import URIS, key_of
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine, Source, decode, replacing
 from xmtc.errors import BadInput
@@ -28,6 +30,7 @@ HOLDS = ("texts", "fields")
 DELIMITERS = ("\t", ",", ";", "|")
 OWN_DELIMITER = {".csv": ",", ".tsv": "\t"}
 SEPARATORS = ("|", ";")
+ANNIF_LABELS = "subject_uris"
 
 
 def sniff(head: bytes) -> bool:
@@ -75,12 +78,14 @@ class Columns:
         def at(name: str, option: str) -> int:
             return _column(path, line, header, name, option)
 
-        labelled = not options.unlabelled or named(options.labels, header)
+        # Annif's CSV calls it otherwise, which is taken for the labels where nothing else was said.
+        tags = ANNIF_LABELS if options.labels == "labels" not in header and ANNIF_LABELS in header else options.labels
+        labelled = not options.unlabelled or named(tags, header)
         return cls(
             [at(name, "--text-field") for name in options.text],
             [at(name, "--keep") for name in options.keep],
             at(options.id, "--id-field") if named(options.id, header) else None,
-            at(options.labels, "--labels-field") if labelled else None,
+            at(tags, "--labels-field") if labelled else None,
         )
 
     def add(self, builder: CorpusBuilder, row: Sequence[str], separator: str) -> None:
@@ -173,7 +178,13 @@ def _column(path: str, line: int, header: Sequence[str], name: str, option: str)
 
 
 def labels_in_cell(cell: str, options: ReadOptions, separator: str) -> list[str]:
-    """The labels of a cell: a JSON list of strings, or labels between separators."""
+    """The labels of a cell: a JSON list of strings, URIs in angle brackets, or labels between separators.
+
+    >>> labels_in_cell("<http://example.org/p1> <http://example.org/p2>", ReadOptions(), ";")
+    ['http://example.org/p1', 'http://example.org/p2']
+    """
+    if cell.startswith("<") and URIS.fullmatch(cell):
+        return [key_of(word) for word in cell.split()]
     if cell.startswith("[") and cell.endswith("]"):
         try:
             listed = orjson.loads(cell)
