@@ -18,6 +18,7 @@ from xmtc.cli.predict import predict
 from xmtc.cli.threads import Threads, limit_threads, with_threads
 from xmtc.cli.train import train
 from xmtc.cli.update import update
+from xmtc.cli.warm import warm
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -49,5 +50,5 @@ def tag_texts(
     limit_threads(threads)
 
 
-for command in (train, update, evaluate, predict, explain, compare, info, convert, models, demo):
+for command in (train, update, evaluate, predict, explain, compare, info, convert, models, demo, warm):
     app.command()(with_threads(command))

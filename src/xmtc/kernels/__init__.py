@@ -1,7 +1,8 @@
 """Compiled loops (numba); no other room imports numba.
 
-Compiled code is cached beside the package (or where NUMBA_CACHE_DIR says), so only the first use after an installation
-pays for compiling; `announced` says so on the terminal instead of leaving people to wonder.
+Compiled code is cached beside the package (or where NUMBA_CACHE_DIR says, see `xmtc.kernels.cache`), so only the first
+use after an installation pays for compiling; `announced` says so on the terminal instead of leaving people to wonder.
+`xmtc warm` compiles everything beforehand.
 
 Any thread may call a kernel at any time, and so may a forked child. Numba's layers allow only one of the two: with
 OpenMP a child dies at its first kernel, with the work queue a process dies when two threads are in kernels at once. So
@@ -25,13 +26,16 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+
+from xmtc.kernels.cache import KernelCache
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -42,6 +46,10 @@ if numba.config.THREADING_LAYER == "default":  # else the user has chosen
     numba.config.THREADING_LAYER = "forksafe"
 
 _one_at_a_time = threading.Lock()
+_kernels: list[Any] = []  # those with a cache
+_warming = False
+_seconds_compiling = 0.0
+_said_where = False
 
 
 def _fresh_lock() -> None:
@@ -75,11 +83,11 @@ def jitted(parallel: bool = False, relaxed: bool = False, inlined: bool = False)
         options: dict[str, Any] = {"parallel": parallel, "nogil": True, "inline": "always" if inlined else "never"}
         if relaxed:
             options |= {"fastmath": {"contract"}, "error_model": "numpy"}
-        try:
-            return cast(F, numba.njit(cache=has_file, **options)(function))
-        except RuntimeError:
-            # No folder for the cache can be written (a read-only installation, no home): compiled anew in each process.
-            return cast(F, numba.njit(**options)(function))
+        kernel = numba.njit(**options)(function)
+        if has_file:
+            kernel._cache = KernelCache(function)
+            _kernels.append(kernel)
+        return cast(F, kernel)
 
     return decorate
 
@@ -110,6 +118,9 @@ def compiled(parallel: bool = False, small: Callable[..., bool] | None = None, w
         def announced(*arguments: Any) -> Any:
             read = len(arguments) - writes
             given = [*map(_frozen, arguments[:read]), *arguments[read:]]
+            if _warming and parallel and small:
+                _compile(kernel, given)
+                _compile(serial, given)
             if not parallel or (small and small(*given)):
                 return _called(serial, given)
             with _one_at_a_time:
@@ -136,10 +147,89 @@ def _called(kernel: Any, arguments: list[Any]) -> Any:
     start = time.perf_counter()
     result = kernel(*arguments)
     if len(kernel.overloads) > before and sum(kernel.stats.cache_misses.values()):
-        spent = time.perf_counter() - start
-        if spent > SLOW_SECONDS:
-            print(f"compiled {kernel.__name__} in {spent:.1f} s (once; cached)", file=sys.stderr)
+        _announce(kernel, time.perf_counter() - start)
     return result
+
+
+def _announce(kernel: Any, seconds: float) -> None:
+    """Say that compiling took long and, the first time, whether the next start will be quicker."""
+    global _seconds_compiling, _said_where
+    _seconds_compiling += seconds
+    kept = kernel._cache
+    # Many kernels that are compiled anew at every start take long together.
+    lost = isinstance(kept, KernelCache) and not kept.written
+    if seconds <= SLOW_SECONDS and (_said_where or not lost or _seconds_compiling <= SLOW_SECONDS):
+        return
+    where = ""
+    if isinstance(kept, KernelCache) and not _said_where:
+        _said_where = True
+        missing = f"not cached: {kept.place} cannot be written; see `xmtc warm`"
+        where = f" ({missing})" if lost else f" (once; cached in {kept.place})"
+    print(f"compiled {kernel.__name__} in {seconds:.1f} s{where}", file=sys.stderr)
+
+
+@contextmanager
+def warming() -> Iterator[Warmth]:
+    """In this block a call compiles every version of its kernel, also the one for more or less work.
+
+    >>> with warming() as warmth:
+    ...     pass
+    >>> warmth.compiled, warmth.found
+    (0, 0)
+    """
+    global _warming
+    warmth = Warmth(_statistics())
+    _warming = True
+    try:
+        yield warmth
+    finally:
+        _warming = False
+
+
+class Warmth:
+    """What `warming` has done so far: versions that were compiled, and that were found in the cache."""
+
+    def __init__(self, before: tuple[int, int]) -> None:
+        self._before = before
+
+    @property
+    def compiled(self) -> int:
+        """How many versions were compiled."""
+        return _statistics()[0] - self._before[0]
+
+    @property
+    def found(self) -> int:
+        """How many versions the cache had."""
+        return _statistics()[1] - self._before[1]
+
+    @property
+    def unwritten(self) -> str:
+        """A folder into which a version could not be written, "" if all were."""
+        lost = (kernel._cache for kernel in _kernels if sum(kernel.stats.cache_misses.values()))
+        return next((kept.place for kept in lost if not kept.written), "")
+
+
+def _statistics() -> tuple[int, int]:
+    """How many versions were compiled in this process, and how many were found in the cache."""
+    stats = [kernel.stats for kernel in _kernels]
+    counts = ((sum(each.cache_misses.values()), sum(each.cache_hits.values())) for each in stats)
+    compiled, found = zip(*counts, strict=True) if stats else ((), ())
+    return sum(compiled), sum(found)
+
+
+def cache_folders() -> list[str]:
+    """The folders in which this process keeps compiled kernels, or would if it could write there.
+
+    >>> len(cache_folders()) >= 0
+    True
+    """
+    return sorted({kernel._cache.place for kernel in _kernels})
+
+
+def _compile(kernel: Any, arguments: list[Any]) -> None:
+    """Compile a version for arguments like these, or take it from the cache."""
+    if not numba.config.DISABLE_JIT:
+        kernel.compile(tuple(map(kernel.typeof_pyval, arguments)))
 
 
 def _frozen(argument: Any) -> Any:

@@ -1,0 +1,122 @@
+"""The work of `xmtc warm`, in a process of its own whose NUMBA_CACHE_DIR is set: `python -m ... FOLDER METHOD...`.
+
+How a kernel is compiled depends on the types of its arguments. The surest list of them is to use the methods: each is
+trained on a few documents of the demo corpus, as texts and as features, saved, loaded and asked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stderr
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xmtc.corpus.corpus import Corpus
+    from xmtc.models.base import Model
+
+TRAINED_ON, ASKED = 120, 40  # documents
+#: Small trees, so that few labels need clustering too; and quick blends.
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "parabel": {"trees": 1, "max_leaf": 8},
+    "bonsai": {"trees": 1, "max_leaf": 8, "arity": 4},
+    "blend": {"members": ["knn", "rocchio"]},
+    "auto": {"methods": ["knn", "rocchio"], "budget": "2s"},
+    "fasttext": {"dimensions": 8, "epochs": 1, "buckets": 1000},
+}
+#: Further settings that use other kernels or other versions of them.
+VARIANTS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "fasttext": ({"loss": "softmax"}, {"loss": "ns"}, {"char_ngrams": [3, 4], "word_ngrams": 2}),
+    "dismec": ({"loss": "logistic"}, {"weights": "float16"}),
+    "parabel": ({"loss": "logistic"}, {"weights": "float16"}, {"negatives": "matcher"}, {"tree": "given"}),
+}
+LETTERS: Mapping[str, Any] = {"tfidf": {"letters": [3, 5], "min_chars": 1}}
+PAIRS: Mapping[str, Any] = {"tfidf": {"ngrams": [1, 2], "min_chars": 1}}
+
+
+def documents() -> tuple[Corpus, Corpus]:
+    """(to train on, to ask for): some of the demo corpus, as texts."""
+    from xmtc.corpus.io import read
+    from xmtc.data import demo_folder
+
+    return read(demo_folder())[:TRAINED_ON], read(demo_folder(), part="test")[:ASKED]
+
+
+def as_features(train: Corpus, test: Corpus) -> tuple[Corpus, Corpus]:
+    """The same documents as vectors."""
+    from xmtc.text.document_features import DocumentVectors
+    from xmtc.text.tfidf import TfIdfSettings
+
+    vectors = DocumentVectors(TfIdfSettings())
+    found = vectors.fit_transform(train)
+    return replace(train, texts=None, features=found), replace(test, texts=None, features=vectors.transform(test))
+
+
+def cases(methods: list[str]) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """(method, settings, whether with texts)."""
+    from xmtc.models.registry import model_class
+
+    for name in methods:
+        kind = model_class(name)
+        base = SETTINGS.get(name, {})
+        if "text" in kind.capabilities.input:
+            yield name, base, True
+            for variant in VARIANTS.get(name, ()):
+                yield name, {**base, **variant}, True
+            if "tfidf" in kind.Config.model_fields:
+                yield name, {**base, **LETTERS}, True
+                yield name, {**base, **PAIRS}, True
+        if "features" in kind.capabilities.input:
+            yield name, base, False
+
+
+def use(model: Model, train: Corpus, test: Corpus, folder: Path) -> None:
+    """Everything that can be done with a model."""
+    from xmtc.evaluation.evaluate import evaluate
+    from xmtc.models.registry import load
+
+    model.fit(train, test)
+    model.save(folder)
+    for asked in (model, load(folder)):
+        asked.predict(test, k=10)
+        asked.predict(test[:1], k=5)
+        evaluate(asked, test, threshold=0.3)
+        if test.texts is not None:
+            asked.predict(list(test.texts)[:2])
+            if model.capabilities.explain:
+                asked.explain(test.texts[0], train.labels.name(0))
+    model.calibrate(test).tune(test)
+    if model.capabilities.partial_fit:
+        model.partial_fit(test).predict(test)
+
+
+def main() -> int:
+    """Compile, with a line for each method; the last line on standard output is `COMPILED FOUND FOLDER...`."""
+    from xmtc import kernels
+    from xmtc.models.registry import make
+
+    folder, methods = Path(sys.argv[1]), sys.argv[2:]
+    warnings.simplefilter("ignore")
+    with kernels.warming() as warmth:
+        texts = documents()
+        corpora = {True: texts, False: as_features(*texts)}
+        todo = list(cases(methods))
+        for at, (name, settings, with_texts) in enumerate(todo):
+            if not at or todo[at - 1][0] != name:
+                done = f"{at} of {len(todo)} done, {warmth.compiled} compiled, {warmth.found} found"
+                print(f"warm: {name} ... ({done})", file=sys.stderr, flush=True)
+            with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):  # what a training says is no news here
+                use(make(name, **settings), *corpora[with_texts], folder / "model")
+    if warmth.unwritten:
+        print(warmth.unwritten, file=sys.stdout)
+        return 3
+    print("\n".join([str(warmth.compiled), str(warmth.found), *kernels.cache_folders()]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
