@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-UNWRITTEN = 3  # what the worker's exit code says
+from xmtc.cli.warm_worker import UNWRITTEN
 
 
 def warm(

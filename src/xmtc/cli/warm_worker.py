@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
     from xmtc.models.base import Model
 
+UNWRITTEN = 3  # the exit code if the cache cannot be written
 TRAINED_ON, ASKED = 120, 40  # documents
 #: Small trees, so that few labels need clustering too; and quick blends.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -38,19 +40,17 @@ LETTERS: Mapping[str, Any] = {"tfidf": {"letters": [3, 5], "min_chars": 1}}
 PAIRS: Mapping[str, Any] = {"tfidf": {"ngrams": [1, 2], "min_chars": 1}}
 
 
-def documents() -> tuple[Corpus, Corpus]:
-    """(to train on, to ask for): some of the demo corpus, as texts."""
+@cache
+def documents(texts: bool) -> tuple[Corpus, Corpus]:
+    """(to train on, to ask for): some of the demo corpus, as texts or as vectors."""
     from xmtc.corpus.io import read
     from xmtc.data import demo_folder
-
-    return read(demo_folder())[:TRAINED_ON], read(demo_folder(), part="test")[:ASKED]
-
-
-def as_features(train: Corpus, test: Corpus) -> tuple[Corpus, Corpus]:
-    """The same documents as vectors."""
     from xmtc.text.document_features import DocumentVectors
     from xmtc.text.tfidf import TfIdfSettings
 
+    if texts:
+        return read(demo_folder())[:TRAINED_ON], read(demo_folder(), part="test")[:ASKED]
+    train, test = documents(True)
     vectors = DocumentVectors(TfIdfSettings())
     found = vectors.fit_transform(train)
     return replace(train, texts=None, features=found), replace(test, texts=None, features=vectors.transform(test))
@@ -95,25 +95,23 @@ def use(model: Model, train: Corpus, test: Corpus, folder: Path) -> None:
 
 
 def main() -> int:
-    """Compile, with a line for each method; the last line on standard output is `COMPILED FOUND FOLDER...`."""
+    """Compile, with a line for each method; prints how many were compiled, how many were found, and the folders."""
     from xmtc import kernels
     from xmtc.models.registry import make
 
     folder, methods = Path(sys.argv[1]), sys.argv[2:]
     warnings.simplefilter("ignore")
+    todo = list(cases(methods))
     with kernels.warming() as warmth:
-        texts = documents()
-        corpora = {True: texts, False: as_features(*texts)}
-        todo = list(cases(methods))
         for at, (name, settings, with_texts) in enumerate(todo):
             if not at or todo[at - 1][0] != name:
                 done = f"{at} of {len(todo)} done, {warmth.compiled} compiled, {warmth.found} found"
                 print(f"warm: {name} ... ({done})", file=sys.stderr, flush=True)
             with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):  # what a training says is no news here
-                use(make(name, **settings), *corpora[with_texts], folder / "model")
+                use(make(name, **settings), *documents(with_texts), folder / "model")
     if warmth.unwritten:
-        print(warmth.unwritten, file=sys.stdout)
-        return 3
+        print(warmth.unwritten)
+        return UNWRITTEN
     print("\n".join([str(warmth.compiled), str(warmth.found), *kernels.cache_folders()]))
     return 0
 

@@ -218,12 +218,12 @@ def _statistics() -> tuple[int, int]:
 
 
 def cache_folders() -> list[str]:
-    """The folders in which this process keeps compiled kernels, or would if it could write there.
+    """The folders in which this process has found compiled kernels, or to which it has written them.
 
     >>> len(cache_folders()) >= 0
     True
     """
-    return sorted({kernel._cache.place for kernel in _kernels})
+    return sorted({folder for kernel in _kernels for folder in kernel._cache.used})
 
 
 def _compile(kernel: Any, arguments: list[Any]) -> None:

@@ -27,13 +27,15 @@ LOCK = "xmtc-kernels.lock"
 class KernelCache:
     """The cache of one kernel, in place of numba's own `FunctionCache`.
 
-    `place` is the folder that is written, or should be; `written` says whether the last version went there.
+    `place` is the folder that is written, or should be; `written` says whether the last version went there; `used` are
+    the folders in which versions were found or to which they were written.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._layers: list[Any] = []
         self._writer: Any = None
         self.written = False
+        self.used: set[str] = set()
         for read, write in _locators():
             self._writer = _opened(write, function)
             if self._writer is not None:
@@ -57,6 +59,7 @@ class KernelCache:
             except Exception:  # a folder of somebody else, a damaged file, another version's pickle: compiled anew
                 continue
             if found is not None:
+                self.used.add(layer.cache_path)
                 return found
         return None
 
@@ -69,6 +72,7 @@ class KernelCache:
             with _one_writer(Path(self._writer.cache_path)):
                 self._save(signature, version)
             self.written = True
+            self.used.add(self._writer.cache_path)
         except OSError:
             return
 

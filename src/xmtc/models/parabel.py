@@ -22,6 +22,7 @@ memory with the weights that are not pruned.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Literal
 
@@ -139,6 +140,11 @@ class Parabel(Model):
         for at in range(config.trees):
             tree = build_tree(vectors, **shape, seed=derived_seed(config.seed, at))
             yield tree.spread_over(seen, len(corpus.labels))
+            if tree.depth == 1 and config.trees > 1:
+                # Nothing was clustered, so there was no choice by which further trees could differ.
+                fit = f"{len(seen):,} labels fit into one leaf (max_leaf={config.max_leaf})"
+                print(f"{self.name}: {fit}, so all {config.trees} trees are the same: one is trained", file=sys.stderr)
+                return
 
     def _train(self, tree: LabelTree, features: Csr, targets: Csr, name: str) -> NodeWeights:
         """The classifiers of all nodes, level by level."""
@@ -188,7 +194,8 @@ class Parabel(Model):
         lists = self._lists(query, 1)
         probabilities = [float(found.scores[0][found.ids[0] == label].sum()) for found in lists]
         reached = [bool((found.ids[0] == label).any()) for found in lists]
-        evidence = [f"{sum(reached)} of {len(lists)} trees found this label among their best"]
+        trees = "trees found this label among their best" if len(lists) > 1 else "tree found this label among its best"
+        evidence = [f"{sum(reached)} of {len(lists)} {trees}"]
         total = np.zeros(query.nnz)
         for at, tree in enumerate(self.trees_):
             path = tree.path(label)
@@ -197,7 +204,8 @@ class Parabel(Model):
                 total += np.sum(each, axis=0) / max(1, sum(reached) or len(lists))
             found = f"with probability {probabilities[at]:.3f}"
             outcome = found if reached[at] else "not reached, better paths filled the beam"
-            evidence.append(f"tree {at + 1}, {len(path)} decisions: {outcome}")
+            steps = f"{len(path)} decisions" if len(path) > 1 else "1 decision"
+            evidence.append(f"tree {at + 1}, {steps}: {outcome}")
         score = float(np.mean(probabilities))
         return Explanation(self._fitted().name(label), score, strongest(words, total), tuple(evidence))
 
@@ -209,4 +217,6 @@ class Parabel(Model):
     def _load(self, folder: FolderReader) -> None:
         self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)
         labels, width = len(self._fitted()), self.vectors_.width
-        self.trees_ = [read_tree(folder, f"tree{at}", labels, width) for at in range(self.config.trees)]
+        self.trees_ = [read_tree(folder, "tree0", labels, width)]
+        if self.trees_[0].tree.depth > 1:  # else all trees are the same, see `_label_trees`
+            self.trees_ += [read_tree(folder, f"tree{at}", labels, width) for at in range(1, self.config.trees)]
