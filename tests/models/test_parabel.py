@@ -303,7 +303,7 @@ def test_half_precision_on_disk(tmp_path: Path) -> None:
 
 def test_finished_trees_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = small_corpus()
-    whole = Parabel(trees=2).fit(corpus, checkpoints=tmp_path / "pieces").predict(corpus, 3)
+    whole = Parabel(trees=2, max_leaf=2).fit(corpus, checkpoints=tmp_path / "pieces").predict(corpus, 3)
     (tmp_path / "pieces" / "tree1.safetensors").unlink()
     trained: list[str] = []
     original = Parabel._train
@@ -313,6 +313,6 @@ def test_finished_trees_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return original(self, *arguments)
 
     monkeypatch.setattr(Parabel, "_train", noticed)
-    again = Parabel(trees=2).fit(corpus, checkpoints=tmp_path / "pieces").predict(corpus, 3)
+    again = Parabel(trees=2, max_leaf=2).fit(corpus, checkpoints=tmp_path / "pieces").predict(corpus, 3)
     assert trained == ["training tree 2 of 2"]
     np.testing.assert_array_equal(again.scores, whole.scores)
