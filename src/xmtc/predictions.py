@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xmtc.corpus.frames import described, whole_number
 from xmtc.corpus.labels import Csr, LabelSet
 from xmtc.corpus.sparse import make_csr
-from xmtc.corpus.strings import Rows, row_index
+from xmtc.corpus.strings import Rows, Strings, chosen_rows
 from xmtc.errors import XmtcError
+from xmtc.extras import require
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
 
 
 class ScoreKind(StrEnum):
@@ -43,6 +48,8 @@ def check_threshold(at: float, kind: ScoreKind) -> None:
 class Predictions:
     """`ids[n, k]` and `scores[n, k]`, sorted by falling score, ties to the lower id; id -1 means "no more".
 
+    `documents` are the identifiers of the documents, if they have some.
+
     >>> labels = LabelSet.of(["a", "b", "c"], names=["Apple", "Berry", "Cherry"])
     >>> top = Predictions.sorted(np.array([[0, 1, 2]]), np.array([[0.2, 0.9, 0.2]]), labels, k=2)
     >>> top.names()
@@ -55,6 +62,7 @@ class Predictions:
     scores: NDArray[np.float32]
     labels: LabelSet
     kind: ScoreKind = ScoreKind.RANKING
+    documents: Strings | None = None
 
     def __post_init__(self) -> None:
         if self.ids.shape != self.scores.shape or self.ids.ndim != 2:
@@ -82,8 +90,9 @@ class Predictions:
         return len(self.ids)
 
     def __getitem__(self, rows: Rows) -> Predictions:
-        at = row_index(rows)
-        return Predictions(self.ids[at], self.scores[at], self.labels, self.kind)
+        at = chosen_rows(rows, len(self), "predictions", "predictions.names()[{}]")
+        documents = self.documents[at] if self.documents is not None else None
+        return Predictions(self.ids[at], self.scores[at], self.labels, self.kind, documents)
 
     @property
     def k(self) -> int:
@@ -92,7 +101,8 @@ class Predictions:
 
     def top(self, k: int) -> Predictions:
         """The first k of each list."""
-        return Predictions(self.ids[:, :k], self.scores[:, :k], self.labels, self.kind)
+        k = whole_number(k, "k")
+        return replace(self, ids=self.ids[:, :k], scores=self.scores[:, :k])
 
     def names(self) -> list[list[tuple[str, float]]]:
         """For each document its (label name, score) pairs, best first."""
@@ -103,7 +113,14 @@ class Predictions:
 
     def threshold(self, at: float | NDArray[np.floating[Any]]) -> Predictions:
         """Keep only labels that score at least `at`: one number, or one for each label id."""
-        minimum = np.asarray(at, np.float32)
+        try:
+            minimum: NDArray[np.float32] | None = np.asarray(at, np.float32)
+        except (TypeError, ValueError):
+            minimum = None
+        if at is None or minimum is None:
+            raise XmtcError(f"a threshold is a number, or one for each label, not {described(at)}")
+        if minimum.shape not in ((), (len(self.labels),)):
+            raise XmtcError(f"{minimum.size:,} thresholds for {len(self.labels):,} labels; give one, or one for each")
         if np.isnan(minimum).any():
             raise XmtcError("a threshold that is not a number (NaN) would drop every label")
         if not minimum.ndim:
@@ -117,7 +134,43 @@ class Predictions:
         order = np.argsort(~keep, axis=1, kind="stable")
         ids = np.take_along_axis(np.where(keep, self.ids, -1), order, 1)
         scores = np.take_along_axis(np.where(keep, self.scores, np.float32(0)), order, 1)
-        return Predictions(ids, scores, self.labels, self.kind)
+        return replace(self, ids=ids, scores=scores)
+
+    def document(self, at: int) -> str:
+        """The identifier of document `at`, or its position where documents have none."""
+        return self.documents[at] if self.documents is not None else str(at)
+
+    def to_frame(self, wide: bool = False) -> pd.DataFrame:
+        """A pandas DataFrame with a row for each label of a document: document, rank, label, name, score.
+
+        `wide` has a row for each document instead, with lists of labels, names and scores. `document` is its
+        identifier, which for documents of a DataFrame is the index, or its position.
+        """
+        require("Predictions.to_frame", "pandas")
+        import pandas as pd
+
+        documents = list(self.documents) if self.documents is not None else list(range(len(self)))
+        present = self.ids >= 0
+        keys, names = (
+            {at: call(at) for at in np.unique(self.ids[present]).tolist()}
+            for call in (self.labels.key, self.labels.name)
+        )
+        if wide:
+            lists = [row[: np.count_nonzero(here)].tolist() for row, here in zip(self.ids, present, strict=True)]
+            scores = [row[: len(ids)].tolist() for row, ids in zip(self.scores, lists, strict=True)]
+            labels, named = ([[called[at] for at in ids] for ids in lists] for called in (keys, names))
+            return pd.DataFrame({"document": documents, "labels": labels, "names": named, "scores": scores})
+        row, rank = np.nonzero(present)
+        ids = self.ids[present].tolist()
+        return pd.DataFrame(
+            {
+                "document": [documents[at] for at in row.tolist()],
+                "rank": rank + 1,
+                "label": [keys[at] for at in ids],
+                "name": [names[at] for at in ids],
+                "score": self.scores[present],
+            }
+        )
 
     def to_csr(self) -> Csr:
         """Documents x labels, holding the scores of the listed labels (also those that are zero)."""
@@ -160,4 +213,4 @@ class Predictions:
         top_ids[empty], top_scores[empty] = -1, 0
         kinds = {part.kind for part in parts}
         kind = kinds.pop() if len(kinds) == 1 else ScoreKind.RANKING
-        return Predictions(top_ids, top_scores, parts[0].labels, kind)
+        return Predictions(top_ids, top_scores, parts[0].labels, kind, parts[0].documents)

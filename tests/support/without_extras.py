@@ -41,7 +41,7 @@ NEEDS = {
     "huggingface_hub": ("tests/test_hub.py",),
     "mlflow": ("tests/integrations/test_mlflow.py",),
 }  # fmt: skip
-MISSING = {library for library in (*NEEDS, "openpyxl") if missing(library)}
+MISSING = {library for library in (*NEEDS, "datasets", "nbclient", "openpyxl", "pandas") if missing(library)}
 LEFT_OUT = [ROOT / path for library in NEEDS if library in MISSING for path in NEEDS[library]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sparse import Csr, make_csr
-from xmtc.corpus.strings import Rows, Strings, row_index
+from xmtc.corpus.strings import Rows, Strings, chosen_rows
 from xmtc.errors import XmtcError
 from xmtc.extras import require
 
@@ -30,6 +30,8 @@ _PLAIN = (list, tuple, Strings)
 @dataclass(frozen=True, eq=False)
 class Corpus:
     """Documents and their labels; immutable, and slicing shares the texts: do not write into its arrays.
+
+    `corpus[10:20]`, `corpus[[3, 1]]` and `corpus[mask]` are corpora; `corpus[0]` is an error that says `corpus[0:1]`.
 
     `targets` is the documents x labels 0/1 CSR matrix (float32, sorted indices); `fields` holds the
     columns kept when reading (`keep=`), such as the key of a split.
@@ -67,7 +69,7 @@ class Corpus:
         label_set: LabelSet | None = None,
         name: str = "corpus",
         *,
-        label_names: Sequence[str] | None = None,
+        label_names: Iterable[Any] | None = None,
         label_separator: str | None = None,
     ) -> Corpus:
         """Make a corpus from what Python programs have; one without labels serves prediction only.
@@ -109,7 +111,7 @@ class Corpus:
         *,
         keep: Sequence[str] = (),
         label_set: LabelSet | None = None,
-        label_names: Sequence[str] | None = None,
+        label_names: Iterable[Any] | None = None,
         label_separator: str | None = None,
         name: str = "corpus",
     ) -> Corpus:
@@ -147,11 +149,9 @@ class Corpus:
         return int(self.targets.shape[0])
 
     def __getitem__(self, rows: Rows) -> Corpus:
-        rows = row_index(rows)
+        rows = chosen_rows(rows, len(self), "corpus", "corpus.texts[{}] for its text")
         if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
             return self
-        if not isinstance(rows, slice) and rows.dtype == np.bool_:
-            rows = np.flatnonzero(rows)
         return replace(
             self,
             targets=take_rows(self.targets, rows),

@@ -6,13 +6,16 @@ become a `Frame`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from xmtc.errors import XmtcError
+
+#: A table of any of these libraries.
+Table = Any
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Frame:
 
     def column(self, name: Any, option: str = "text") -> list[Any]:
         """The values of a column; an error that names the columns if it is missing or there twice."""
+        if not isinstance(name, Hashable):
+            raise XmtcError(f"{option}= is {described(name)}; give the name of a column")
         if (times := self.names.count(name)) != 1:
             found = ", ".join(map(repr, self.names)) or "none"
             problem = f"no column {name!r}" if not times else f"{times} columns are called {name!r}"
@@ -53,7 +58,9 @@ def frame_of(value: Any) -> Frame | None:
         return Frame(list(value.column_names), lambda name: list(value[name]), classes=_classes(value.features))
     if is_a(value, "datasets", "DatasetDict", "IterableDatasetDict"):
         splits = ", ".join(map(repr, value))
-        raise XmtcError(f"a {type(value).__name__} of several splits ({splits}); take one of them: data[{splits[:40]}]")
+        raise XmtcError(
+            f"a {type(value).__name__} of several splits ({splits}); take one of them: data[{next(iter(value), '')!r}]"
+        )
     if is_a(value, "datasets", "IterableDataset"):
         raise XmtcError("an IterableDataset is a stream; make a table of it: Dataset.from_list(list(data))")
     if isinstance(value, Mapping):
@@ -166,9 +173,23 @@ def described(value: Any) -> str:
     if value is None or missing(value):
         return "None" if value is None else "NaN"
     if isinstance(value, (str, bytes, bool, int, float, np.generic)):
-        shown = repr(value.item() if isinstance(value, np.generic) else value)
+        value = value.item() if isinstance(value, np.generic) else value
+        shown = repr(value)
         return f"the {type(value).__name__} {shown if len(shown) <= 40 else shown[:37] + '...'}"
     if isinstance(value, np.ndarray) or hasattr(value, "tocsr"):
         return f"an array of shape {tuple(map(int, value.shape))}"
     kind = type(value).__name__
     return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def whole_number(value: Any, name: str) -> int:
+    """A number from 1, such as k; an error for anything else.
+
+    >>> whole_number(np.int64(3), "k")
+    3
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise XmtcError(f"{name} must be a whole number, not {described(value)}")
+    if value < 1:
+        raise XmtcError(f"{name} must be at least 1, not {value}")
+    return int(value)

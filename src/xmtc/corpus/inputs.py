@@ -109,25 +109,16 @@ def validation(valid: Any) -> Corpus | None:
 
 def unlabelled(documents: Any, call: str) -> Corpus:
     """The documents of a call that needs no labels; the label column of a table is not even read."""
+    if isinstance(documents, Corpus):
+        return documents
+    if type(documents) in (list, tuple) and documents and type(documents[0]) is str:
+        return Corpus.of(documents)  # the quick way
     if isinstance(documents, str):
         raise XmtcError(f"{call} takes a list of texts or a corpus; put a single text into a list: [text]")
     frame = frame_of(documents := _peeked(documents))
     if frame is not None:
         return from_frame(frame, _text_column(frame), None)
     return corpus_of(documents)
-
-
-def whole_number(value: Any, name: str) -> int:
-    """A number such as k, from 1.
-
-    >>> whole_number(np.int64(3), "k")
-    3
-    """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise XmtcError(f"{name} must be a whole number, not {described(value)}")
-    if value < 1:
-        raise XmtcError(f"{name} must be at least 1, not {value}")
-    return int(value)
 
 
 def texts_of(texts: Any, labels: Any = None) -> Strings:

@@ -15,6 +15,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from xmtc.errors import XmtcError
 from xmtc.progress import track
 
 Rows = slice | NDArray[np.integer[Any]] | NDArray[np.bool_] | Sequence[int]
@@ -26,6 +27,40 @@ def row_index(rows: Rows) -> slice | NDArray[Any]:
         return rows
     index = np.asarray(rows)
     return index if index.size else index.astype(np.int64)
+
+
+def chosen_rows(rows: Any, size: int, what: str, one: str) -> slice | NDArray[Any]:
+    """Rows that someone chose of `size`: a slice, or row numbers; an error for anything else, as for a single row.
+
+    >>> chosen_rows([True, False, True], 3, "corpus", "corpus.texts[{}]").tolist()
+    [0, 2]
+    """
+    if isinstance(rows, slice):
+        if all(end is None or hasattr(end, "__index__") for end in (rows.start, rows.stop, rows.step)):
+            return rows
+        raise XmtcError(f"a slice of a {what} has whole numbers, as in {what}[0:10]")
+    if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
+        single = one.format(rows)
+        raise XmtcError(
+            f"{what}[{rows}] would be a single row; take {what}[{rows}:{rows + 1}] for a {what} of one, or {single}"
+        )
+    if isinstance(rows, (str, bytes)) or not hasattr(rows, "__iter__"):
+        raise XmtcError(f"{what}[{rows!r:.60}]: choose rows by a slice or by row numbers, as in {what}[0:10]")
+    index = row_index(rows if hasattr(rows, "__len__") else list(rows))
+    assert isinstance(index, np.ndarray)
+    if index.ndim != 1 or index.dtype.kind not in "biu":
+        raise XmtcError(
+            f"choose rows of a {what} by whole numbers or by a mask, not by {index.dtype} of shape {index.shape}"
+        )
+    if index.dtype == np.bool_:
+        if len(index) != size:
+            raise XmtcError(f"the mask has {len(index):,} values for {size:,} rows of the {what}")
+        return np.flatnonzero(index)
+    if index.size and not -size <= index.min() <= index.max() < size:
+        raise XmtcError(
+            f"there is no row {index.max() if index.max() >= size else index.min()}; the {what} has {size:,}"
+        )
+    return index
 
 
 class Strings(Sequence[str]):

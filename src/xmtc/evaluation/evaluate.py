@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.builder import MAX_ID
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.frames import Table, described, is_number
+from xmtc.corpus.inputs import labelled
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sketch import Sketch
 from xmtc.errors import XmtcError
@@ -43,8 +45,8 @@ class Predictor(Protocol):
 
 def evaluate(
     model: Predictor | Predictions,
-    corpus: Corpus,
-    k: Sequence[int] = (1, 3, 5),
+    corpus: Corpus | Table,
+    k: int | Sequence[int] = (1, 3, 5),
     *,
     threshold: float | NDArray[np.floating[Any]] | None = None,
     train_documents: int | None = None,
@@ -52,7 +54,7 @@ def evaluate(
     cuts: tuple[float, float] = THIRDS,
     normalise_psndcg: bool = True,
 ) -> Evaluation:
-    """Evaluate a model, or its predictions, on the labels of a corpus.
+    """Evaluate a model, or its predictions, on the labels of a corpus (or of a table, see `Corpus.from_frame`).
 
     All values are in percent; the formulas are in `xmtc.evaluation.ranking`, `.set_metrics` and `.hierarchy`, the rule
     for head, middle and tail (`cuts`) in `xmtc.labelspace.frequency_bands`. Labels that occur only in this corpus stay
@@ -70,8 +72,12 @@ def evaluate(
     >>> evaluation.values["P@1"], evaluation.values["R@2"], round(evaluation.values["PSP@1"], 1)
     (50.0, 100.0, 45.7)
     """
-    if not k or min(k) < 1 or max(k) > MAX_ID:
-        raise XmtcError(f"k = {list(k)}: give at least one k, each 1 or more and at most {MAX_ID:,}")
+    k = _cutoffs(k)
+    corpus = labelled(corpus, "evaluate")
+    if not isinstance(model, Predictions) and not hasattr(model, "predict"):
+        raise XmtcError(
+            f"evaluate takes a model (or its predictions) and a corpus, in this order, not {described(model)}"
+        )
     if isinstance(model, Predictions):
         predictions = model
     else:
@@ -121,6 +127,16 @@ def warn_of_training_documents(model: object, corpus: Corpus) -> None:
             "evaluate on documents that the model has not seen",
             stacklevel=3,
         )
+
+
+def _cutoffs(k: Any) -> list[int]:
+    """The k of the metrics as a list; a single one may be given as a number."""
+    listed = [k] if is_number(k) else None if isinstance(k, (str, bytes)) or not isinstance(k, Iterable) else list(k)
+    if listed is None or not all(map(is_number, listed)):
+        raise XmtcError(f"k = {k!r:.60}: give whole numbers, such as k=(1, 3, 5)")
+    if not listed or min(listed) < 1 or max(listed) > MAX_ID:
+        raise XmtcError(f"k = {listed}: give at least one k, each 1 or more and at most {MAX_ID:,}")
+    return list(map(int, listed))
 
 
 def _overall(

@@ -23,6 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from xmtc import hub
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.frames import Table, whole_number
+from xmtc.corpus.inputs import labelled, unlabelled, validation
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sketch import Sketch
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, XmtcError
@@ -104,8 +106,8 @@ class Model(ABC):
 
     def fit(
         self,
-        corpus: Corpus,
-        valid: Corpus | None = None,
+        corpus: Corpus | Table,
+        valid: Corpus | Table | None = None,
         checkpoints: str | Path | None = None,
         log: str | Path | None = None,
     ) -> Self:
@@ -113,8 +115,12 @@ class Model(ABC):
 
         `checkpoints` is a folder for finished pieces of long work: a killed run resumes from them when it is started
         again with the same settings and documents. `log` is a folder for TensorBoard curves of neural methods.
+
+        In place of a corpus, a table with the columns `text` and `labels` does: see `Corpus.from_frame`.
         """
         self.check_installed()
+        valid = validation(valid)
+        corpus = labelled(corpus, "fit")
         self._check_input(corpus)
         if not len(corpus):
             raise XmtcError(f"{corpus.name}: no documents to train on")
@@ -148,7 +154,7 @@ class Model(ABC):
         }
         return self
 
-    def partial_fit(self, corpus: Corpus) -> Self:
+    def partial_fit(self, corpus: Corpus | Table) -> Self:
         """Learn from further documents, which may bring new labels and new words.
 
         What was fitted on validation documents (calibration, thresholds) stays as it is, and `training_` says that it
@@ -156,6 +162,7 @@ class Model(ABC):
         """
         if not self.capabilities.partial_fit:
             raise XmtcError(f"{self.name} cannot learn from further documents; fit it again on all of them")
+        corpus = labelled(corpus, "partial_fit")
         if self.labels_ is None:
             return self.fit(corpus)
         self._fitted()
@@ -176,13 +183,14 @@ class Model(ABC):
         self.training_ = after_update(self.training_, corpus, counts, known, time.perf_counter() - start)
         return self
 
-    def calibrate(self, valid: Corpus, method: Method = "isotonic") -> Self:
+    def calibrate(self, valid: Corpus | Table, method: Method = "isotonic") -> Self:
         """Turn scores into probabilities: of the labels with a score of 0.8, 8 in 10 are then relevant.
 
         Give documents that the model was not trained on: on training documents it is far too confident. "isotonic" fits
         any rising curve, "platt" a sigmoid, which needs fewer documents. The order of a document's labels stays;
         thresholds, which were for the scores before, are dropped.
         """
+        valid = labelled(valid, "calibrate")
         top = self._predict(valid, min(LIST_LENGTH, len(self._check_valid(valid))))
         self.calibration_ = Calibration.fit(Pairs.of(top, valid), method, self.capabilities.score)
         self._thresholds = self._curve = None
@@ -191,13 +199,14 @@ class Model(ABC):
         self.training_ = {**training, "calibration": fitted_on(valid, method=method)}
         return self
 
-    def tune(self, valid: Corpus, smoothing: float = SMOOTHING) -> Self:
+    def tune(self, valid: Corpus | Table, smoothing: float = SMOOTHING) -> Self:
         """Choose for each label the threshold with the best F1 on documents that the model was not trained on.
 
         Rare labels get a threshold near the one that is best for all labels together; see `xmtc.models.thresholds` for
         `smoothing`. Thresholds are for scores as predicted now, so calibrate first. Use them with
         `predict(documents, k=100).threshold(model.thresholds_)`. Does what `measure` does, too.
         """
+        valid = labelled(valid, "tune")
         self._check_valid(valid)
         pairs = Pairs.of(self.predict(valid, LIST_LENGTH), valid)
         self._thresholds = Thresholds.fit(pairs, smoothing)
@@ -206,12 +215,13 @@ class Model(ABC):
         self.training_ = {**self.training_, "thresholds": fitted_on(valid, smoothing=smoothing)}
         return self
 
-    def measure(self, valid: Corpus, top: Predictions | None = None) -> Self:
+    def measure(self, valid: Corpus | Table, top: Predictions | None = None) -> Self:
         """Keep the precision and recall at each threshold on documents that the model was not trained on.
 
         `threshold_for` then chooses among them. `top`, if given, are the predictions for these documents, in long
         lists. `tune` does the same beside its own work.
         """
+        valid = labelled(valid, "measure")
         self._check_valid(valid)
         self._keep_curve(Pairs.of(self.predict(valid, LIST_LENGTH) if top is None else top, valid), valid)
         return self
@@ -241,7 +251,7 @@ class Model(ABC):
 
     def predict(
         self,
-        documents: Corpus | Iterable[str],
+        documents: Corpus | Iterable[str] | Table,
         k: int = 5,
         *,
         only: Iterable[str] | None = None,
@@ -249,17 +259,14 @@ class Model(ABC):
     ) -> Predictions:
         """The k best labels of each document, best first.
 
+        Documents are a corpus, a list or series of texts, or a table with a column `text`, as `Corpus.of` takes them.
         `only` and `exclude`, lists of labels by key or name, restrict what is listed: the k best labels that are
         allowed. A method that searches a label tree lists those that its beam reaches, perhaps fewer than k.
         """
         labels = self._fitted()
-        if isinstance(documents, str):
-            raise XmtcError("predict takes a list of texts or a corpus; put a single text into a list: [text]")
-        if k < 1:
-            raise XmtcError(f"k must be at least 1, not {k}")
-        corpus = documents if isinstance(documents, Corpus) else Corpus.of(documents)
+        corpus = unlabelled(documents, "predict")
         self._check_input(corpus)
-        k = min(k, len(labels))
+        k = min(whole_number(k, "k"), len(labels))
         if not len(corpus):
             return Predictions(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32), labels, self.score_kind)
         if only is None and exclude is None:
@@ -267,7 +274,9 @@ class Model(ABC):
         else:
             allowed = allowed_labels(labels, only, exclude)
             top = predict_within(self._predict, corpus, k, allowed, labels, self.capabilities.score)
-        return top if self.calibration_ is None else self.calibration_.apply(top)
+        if self.calibration_ is not None:
+            top = self.calibration_.apply(top)
+        return top if corpus.ids is None else replace(top, documents=corpus.ids)
 
     def to(self, device: str) -> Self:
         """Predict on a device: cpu, cuda, cuda:1, mps, or auto, which is a GPU if there is one.
