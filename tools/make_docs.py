@@ -143,8 +143,10 @@ def hyper_parameters() -> str:
         # A model without hyper-parameters of its own is described by what it does.
         own = type(config).__doc__ if type(config) is not ModelConfig else model_class(name).__doc__
         words = " ".join((own or "").strip().partition("\n\n")[0].split())
-        rows = [(f"`{key}`", f"`{default}`", kind) for key, default, kind in settings(config)]
-        sections.append(f"### `{name}`\n\n{words}\n\n{table(('hyper-parameter', 'default', 'may be'), rows)}")
+        rows = [(f"`{each.key}`", f"`{each.default}`", each.meaning, each.kind) for each in settings(config)]
+        sections.append(
+            f"### `{name}`\n\n{words}\n\n{table(('hyper-parameter', 'default', 'meaning', 'may be'), rows)}"
+        )
     return "\n\n".join(sections)
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from xmtc.cli.completion import model_names
+from xmtc.cli.output import reading_console
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from xmtc.models.base import Capabilities
+
+LARGEST = 2**53  # limits beyond are those of the machine, not of the setting
 
 
 def models(
@@ -22,41 +27,70 @@ def models(
 
     Example: `xmtc models knn`
     """
-    from rich.console import Console
-    from rich.markup import escape
+    from rich.padding import Padding
     from rich.table import Column, Table
+    from rich.text import Text
 
     from xmtc.models.registry import CATALOGUE, model_class
 
+    console = reading_console()
     if name is not None:
-        table = Table("hyper-parameter", "default", "may be", box=None, title=f"{name}: --set key=value")
-        for row in settings(model_class(name)().config):
-            table.add_row(*map(escape, row))
-    else:
-        name_column = Column("model", no_wrap=True)
-        table = Table(name_column, "what it does", "input", "scores", "explains", "learns further", "GPU", box=None)
-        for known in CATALOGUE:
-            can = model_class(known).capabilities
-            inputs = " or ".join(sorted(can.input, reverse=True))
-            flags = ("yes" if flag else "no" for flag in (can.explain, can.partial_fit, can.gpu))
-            needs = escape(f" (needs xmtc[{can.extra}])") if can.extra else ""
-            table.add_row(known, can.summary + needs, inputs, can.score.value, *flags)
-    Console().print(table)
+        method = model_class(name)
+        console.print(Text.assemble((name, "bold"), f": {method.capabilities.summary}"))
+        console.print(Text(f"{able(method.capabilities)}\n\nsettings, for --set key=value:\n", "dim"))
+        for setting in settings(method().config):
+            first = Text.assemble((f"{setting.key}={setting.default}", "bold"), ("  " + setting.kind, "dim"))
+            console.print(first)
+            console.print(Padding(Text(setting.meaning), (0, 0, 0, 4), expand=False))
+        return
+    table = Table(Column(no_wrap=True, style="bold"), Column(), box=None, show_header=False, padding=(0, 2, 0, 0))
+    for known in CATALOGUE:
+        can = model_class(known).capabilities
+        table.add_row(known, Text.assemble(can.summary, ("\n" + able(can), "dim")))
+    console.print(table)
+    console.print(Text("\nxmtc models NAME shows the settings of a method.", "dim"))
 
 
-def settings(config: BaseModel, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """(key, default as --set takes it, what it may be) of each hyper-parameter, groups as `group.key`."""
+def able(can: Capabilities) -> str:
+    """What a method can do, on one line.
+
+    >>> from xmtc.models.registry import model_class
+    >>> able(model_class("knn").capabilities)
+    'from text or features, scores: probability; explains, learns further'
+    """
+    inputs = " or ".join(sorted(can.input, reverse=True))
+    flags = {"explains": can.explain, "learns further": can.partial_fit, "trains on a GPU": can.gpu}
+    if can.extra:
+        flags[f"needs xmtc[{can.extra}]"] = True
+    return "; ".join(
+        filter(None, [f"from {inputs}, scores: {can.score.value}", ", ".join(k for k in flags if flags[k])])
+    )
+
+
+class Setting(NamedTuple):
+    """A hyper-parameter: its name as `--set` takes it, so its default, what it may be, and what it means."""
+
+    key: str
+    default: str
+    kind: str
+    meaning: str
+
+
+def settings(config: BaseModel, prefix: str = "") -> Iterator[Setting]:
+    """The hyper-parameters of a method, groups as `group.key`."""
     import yaml
     from pydantic import BaseModel
 
-    schema = type(config).model_json_schema()["properties"]
+    from xmtc.models.setting_docs import meanings
+
+    schema, meant = type(config).model_json_schema()["properties"], meanings(type(config))
     for key in type(config).model_fields:
         value = getattr(config, key)
         if isinstance(value, BaseModel):
             yield from settings(value, f"{prefix}{key}.")
         else:
             shown = yaml.safe_dump(list(value) if isinstance(value, tuple) else value, default_flow_style=True)
-            yield f"{prefix}{key}", shown.partition("\n")[0], kind(schema[key])
+            yield Setting(f"{prefix}{key}", shown.partition("\n")[0], kind(schema[key]), meant.get(key, ""))
 
 
 def kind(facts: dict[str, Any]) -> str:
@@ -81,5 +115,5 @@ def kind(facts: dict[str, Any]) -> str:
     names = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "`null`"}
     limits = {"exclusiveMinimum": "above", "minimum": "at least", "exclusiveMaximum": "below", "maximum": "at most"}
     words = [names.get(facts.get("type", ""), facts.get("type", "anything"))]
-    words += [f"{limit} {facts[key]:g}" for key, limit in limits.items() if key in facts]
+    words += [f"{limit} {facts[key]:g}" for key, limit in limits.items() if abs(facts.get(key, LARGEST)) < LARGEST]
     return ", ".join(words)

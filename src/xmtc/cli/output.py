@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -13,11 +14,14 @@ import typer
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from rich.console import Console
     from rich.table import Table
 
     from xmtc.models.base import Model
 
 Device = Annotated[str, typer.Option("--device", help="Where a network computes: auto, cpu, cuda, cuda:1, mps.")]
+
+UNBROKEN = 1000  # characters of a line where nobody looks at a terminal
 
 # Control characters, and those that turn the direction of writing, can rewrite what a terminal shows.
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -47,6 +51,16 @@ def result_files(*paths: str | None) -> Iterator[TextIO]:
     for path in given:
         if path != "-":
             print(f"written: {path}", file=sys.stderr)
+
+
+def reading_console(stream: TextIO | None = None) -> Console:
+    """A console for text: as wide as the terminal, or as COLUMNS says; a pipe gets lines that are not broken."""
+    from rich.console import Console
+
+    console = Console(file=stream, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = UNBROKEN
+    return console
 
 
 def print_table(table: Table, stream: TextIO | None = None) -> None:

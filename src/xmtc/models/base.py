@@ -53,6 +53,7 @@ class ModelConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     seed: int = Field(0, ge=0, lt=2**63)
+    """Start of everything random: the same seed, settings and documents give the same model on one machine."""
 
 
 @dataclass(frozen=True)

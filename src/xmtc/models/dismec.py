@@ -55,13 +55,21 @@ class DismecConfig(ModelConfig):
     """The classifiers; recipes/dismec/paper.yaml has the paper's values."""
 
     loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
+    """Loss of the classifiers: squared_hinge (a linear SVM) or logistic."""
     cost: PositiveFloat = Field(0.4, allow_inf_nan=False)
+    """Weight of errors against regularisation (C): higher fits the training documents more closely."""
     bias: PositiveFloat = Field(0.3, allow_inf_nan=False)
+    """How freely a classifier's bias moves away from the answer no."""
     tolerance: PositiveFloat = 0.1
+    """A classifier is finished when its gradients differ by no more: smaller is more exact and slower."""
     rounds: PositiveInt = 20
+    """Passes over all documents for a classifier, at most."""
     smallest_weight: NonNegativeFloat = 0.01
+    """Drop weights that are nearer to 0: a smaller and faster model."""
     block: PositiveInt = 1000
+    """Labels, at most, that are trained together and kept as one checkpoint."""
     weights: Literal["float32", "float16"] = "float32"
+    """How weights are saved: float16 halves the folder."""
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
 
 

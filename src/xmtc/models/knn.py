@@ -53,7 +53,9 @@ class KnnConfig(ModelConfig):
     """
 
     neighbours: PositiveInt = 50
+    """How many of the most similar training documents vote."""
     power: Annotated[PositiveFloat, AllowInfNan(False)] = 2.0
+    """A neighbour's vote is its similarity to this power: higher, and the nearest count more."""
     search: KnnSearch = KnnSearch()
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(idf="plain"))
     words: WordSettings = WordSettings()

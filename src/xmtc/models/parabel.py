@@ -56,22 +56,39 @@ class ParabelConfig(ModelConfig):
     """The tree, its classifiers and the search."""
 
     trees: PositiveInt = 3
+    """How many trees are trained, each from another seed, and averaged."""
     tree: Literal["clusters", "given"] = "clusters"
+    """clusters: labels are clustered; given: the hierarchy that the labels have."""
     balanced: bool = True
+    """Split into halves of equal size (2-means, Parabel); else k-means with k = arity (Bonsai)."""
     arity: int = Field(2, ge=2)
+    """Children of a node; of a balanced tree a power of 2."""
     max_leaf: PositiveInt = 400
+    """Labels under a lowest node, at most; an unbalanced tree ends after its levels, whatever is left."""
     levels: PositiveInt | None = None
+    """Levels of clusters, at most; null: as many as max_leaf needs."""
     label_vectors: Representation = "documents"
+    """What labels are clustered by: their documents, the labels beside them (neighbours), both, or their names."""
     loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
+    """Loss of the classifiers: squared_hinge (a linear SVM) or logistic (a probabilistic label tree)."""
     cost: PositiveFloat = Field(1.0, allow_inf_nan=False)
+    """Weight of errors against regularisation (C): higher fits the training documents more closely."""
     bias: PositiveFloat = Field(0.3, allow_inf_nan=False)
+    """How freely a classifier's bias moves away from the answer no."""
     tolerance: PositiveFloat = 0.2
+    """A classifier is finished when its gradients differ by no more: smaller is more exact and slower."""
     rounds: PositiveInt = 20
+    """Passes over a classifier's documents, at most."""
     smallest_weight: NonNegativeFloat = 0.1
+    """Drop weights that are nearer to 0: a smaller and faster model."""
     negatives: Literal["teacher", "matcher"] = "teacher"
+    """A node learns from the documents below it (teacher), or also from those that the search leads there wrongly."""
     weights: Literal["float32", "float16"] = "float32"
+    """How weights are saved: float16 halves the folder."""
     beam_width: PositiveInt = 10
+    """Nodes of each level that the search follows: more is slower and misses less."""
     discount: float = Field(1.0, gt=0, le=1)
+    """How often a node's log-probability counts in its children's: 1 is the product down the path."""
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
 
 

@@ -43,8 +43,11 @@ class RocchioConfig(ModelConfig):
     """What a label's vector is made of: weights of its documents and of its names, and how texts become vectors."""
 
     documents: NonNegativeFloat = Field(1.0, allow_inf_nan=False)
+    """Weight of a label's training documents; 0: known by its names alone."""
     names: NonNegativeFloat = Field(1.0, allow_inf_nan=False)
+    """Weight of a label's names, which also make labels known that no document has."""
     smallest: float = Field(0.01, ge=0, lt=1)
+    """Drop entries of a label's vector below this share of its largest: a smaller model."""
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1, idf="plain"))
 
     @model_validator(mode="after")

@@ -19,44 +19,50 @@ def _checked_device(name: str) -> str:
 class TrainingSettings(BaseModel):
     """How a network is trained. Lists have an entry for each level of a tree; the last one holds for all below.
 
-    `row_learning_rate` is for tables of which a batch may touch a few rows, of words or labels: rare ones are seen so
-    seldom that they may need larger steps (null: the same as `learning_rate`, as in the papers).
-
-    Every `evaluate_every` steps validation documents are tagged; the weights with the best nDCG@5 are kept, and
-    training ends after more than `patience` evaluations without a better one. With `lr_decay` the learning rates are
-    first multiplied by it at such a moment, `max_lr_decays` times, and training ends at the next. From epoch
-    `swa_start_epoch` on (0 is the first; null: never) the mean of the weights at these moments is evaluated and kept:
-    stochastic weight averaging.
-
-    The norm of all gradients is cut to `max_grad_norm` or, if that is null, to `clip` times a moving limit (null:
-    never). `weight_decay` is for matrices, not for biases and normalisation.
-
-    `device` "auto" is a GPU if there is one, else the CPU; "cuda:1" is the second GPU. `precision` "bf16-mixed" and
-    "16-mixed" compute with numbers of two bytes where that is safe. With `devices` above 1 that many processes share
-    each batch, each with a GPU of its own or, on a CPU, a core. With `offload_tables` the tables of words and labels,
-    of which a batch needs few rows, stay in the CPU's memory.
+    `row_learning_rate` may be larger than `learning_rate`, since rare words and labels are seen seldom. Training ends
+    after more than `patience` evaluations without a better one; with `lr_decay` the rates are first multiplied by it at
+    such a moment, `max_lr_decays` times. From epoch `swa_start_epoch` on the mean of the weights at the evaluations is
+    evaluated and kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 10
+    """How often all training documents are gone through, at most; a list has a number for each level of a tree."""
     batch_size: PositiveInt = 16
+    """Documents whose gradients are taken together."""
     gradient_accumulation: PositiveInt = 1
+    """Batches that make one step: large batches in little memory."""
     learning_rate: PositiveFloat = 2e-3
+    """Step size of the optimiser."""
     row_learning_rate: PositiveFloat | Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] | None = None
+    """Step size for tables of words and labels, of which a batch touches few rows; null: learning_rate."""
     swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 3
+    """Epoch (0 is the first) from which the weights are averaged, stochastic weight averaging; null: never."""
     clip: PositiveFloat | None = 5.0
+    """Cut gradients to this factor times the largest of their last norms; null: never. max_grad_norm comes first."""
     max_grad_norm: PositiveFloat | None = None
+    """Cut the norm of all gradients to this; null: as clip says."""
     weight_decay: float = Field(0.0, ge=0, lt=1)
+    """Pull matrices towards 0 in each step (not biases, normalisation and tables)."""
     evaluate_every: PositiveInt = 250
+    """Steps between two evaluations on validation documents; the weights with the best nDCG@5 are kept."""
     patience: PositiveInt = 50
+    """Evaluations without a better one after which training ends, or the learning rate falls (lr_decay)."""
     lr_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """What the learning rate is multiplied by when patience is at its end; null: training ends at once."""
     max_lr_decays: PositiveInt = 3
+    """How often lr_decay does that before training ends."""
     valid_documents: Annotated[int, Field(ge=0)] = 500
+    """Validation documents, at most; without --valid they are held out, up to a tenth of the corpus."""
     device: Annotated[str, AfterValidator(_checked_device)] = "auto"
+    """Where the network is trained: auto (a GPU if there is one), cpu, cuda, cuda:1 (the second GPU), mps."""
     precision: Annotated[Literal["32", "bf16-mixed", "16-mixed"], BeforeValidator(str)] = "32"
+    """32, or bf16-mixed and 16-mixed: numbers of two bytes where that is safe."""
     devices: PositiveInt = 1
+    """Processes that share each batch, each with a GPU of its own or, on a CPU, a core."""
     offload_tables: bool = False
+    """Keep the tables of words and labels in the CPU's memory, for label sets that a GPU cannot hold."""
 
     def at(self, level: int) -> TrainingSettings:
         """The settings of one level of a tree.

@@ -33,21 +33,18 @@ MORE = 4  # times as many are searched where copies took the places
 
 
 class SearchSettings(BaseModel):
-    """How the neighbours of a document are found.
-
-    `vectors`: "mean" of the word vectors, "tfidf_mean" (the same weighed by tf-idf), sparse "tfidf", or those of a
-    pretrained "encoder". `index` is for dense vectors: "flat" is exact, "ivf" searches some cells only;
-    "auto" goes by the number of documents. With `same_texts` duplicates of a text are its neighbours, though never a
-    training document its own. Documents nearer than `max_similarity` count as copies too: null means none, 0.95 leaves
-    out near duplicates.
-    """
+    """How the neighbours of a document are found."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     vectors: VectorKind = "mean"
+    """What documents are compared by: tfidf, mean of word vectors, tfidf_mean (weighted by tf-idf), or encoder."""
     index: Literal["auto", "flat", "ivf"] = "auto"
+    """For dense vectors: flat is exact, ivf searches some cells only, auto goes by the number of documents."""
     same_texts: bool = False
+    """Whether duplicates of a text are its neighbours; a training document is never its own."""
     max_similarity: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Nearer documents count as copies and are left out, such as 0.95 for near duplicates; null: none."""
 
 
 class TextVectors(Protocol):

@@ -56,20 +56,23 @@ def word_table(settings: WordSettings, tokenizer: WordTokenizer, tokens: TokenSt
 
 
 class WordSettings(BaseModel):
-    """Texts as sequences of word vectors.
-
-    `vectors` is a file of word vectors (see `xmtc.text.word_vectors`), "learn" (learned on the training documents) or
-    "random". Words that a file does not have get vectors learned on the documents and mapped into the file's space, or
-    random ones (`missing`), as in the paper.
-    """
+    """Texts as sequences of word vectors; `xmtc.text.word_vectors` says which files of vectors can be read."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     max_words: int = Field(500_000, ge=3)
+    """Size of the vocabulary, which has the words in most training documents (two places are reserved)."""
     min_df: PositiveInt = 1
+    """Leave out words that fewer training documents have; they are read as unknown."""
     max_tokens: PositiveInt = 500
+    """Read only so many words of a document, from its beginning."""
     vectors: str = LEARN
+    """Vectors to begin with: learn (from the training documents), random, or a file of word vectors."""
     missing: Literal["learn", "random"] = "learn"
+    """Words that the file of vectors lacks: learn (from the documents, mapped into its space) or random."""
     dimensions: PositiveInt = 100
+    """Length of a word vector; a file brings its own."""
     frozen: bool = False
+    """Leave the word vectors as they are while the network is trained."""
     dropout: float = Field(0.2, ge=0, lt=1)
+    """Share of the word vectors' numbers set to 0 in training."""

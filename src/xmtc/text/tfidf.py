@@ -33,29 +33,34 @@ Length = Annotated[int, Field(ge=1, le=100)]
 class TfIdfSettings(BaseModel):
     """Every choice of a tf-idf; the defaults are scikit-learn's, with a logarithmic tf.
 
-    A term's weight is tf x idf with tf = 1 + ln(count) (`log_tf`) or count, and idf = ln((1 + N) / (1 + df)) + 1
-    ("smooth"), ln((1 + N) / df) ("plain") or 1 ("none"); rows are scaled to length 1 (`unit_length`). Terms in fewer
-    than `min_df` documents or in more than the share `max_df` of them are left out, then the `max_terms` in most
-    documents are kept.
-
-    With `letters` (shortest, longest) the terms are n-grams of the letters of each word instead, its two ends counted
-    as letters: they know a word by its parts, as other endings, compounds and misspellings have them, and are some ten
-    times as many.
+    A term's weight is tf x idf. The n-grams of `letters` count the two ends of a word as letters: they know a word by
+    its parts, as other endings, compounds and misspellings have them, and are some ten times as many.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     lowercase: bool = True
+    """Treat upper and lower case alike."""
     strip_accents: bool = False
+    """Treat letters with and without accents alike (é as e)."""
     min_chars: int = Field(2, ge=1, le=1000)
+    """Leave out words with fewer characters."""
     ngrams: tuple[Length, Length] = (1, 1)
+    """Shortest and longest run of words that is a term: [1, 2] has single words and pairs."""
     letters: tuple[Length, Length] | None = None
+    """Shortest and longest n-gram of a word's letters, as terms in place of words: [3, 5]; null: words."""
     min_df: int = Field(1, ge=1)
+    """Leave out terms that fewer training documents have."""
     max_df: float = Field(1.0, gt=0, le=1)
+    """Leave out terms that more than this share of the training documents have."""
     max_terms: PositiveInt | None = None
+    """Keep only so many terms, those in most documents; null: all."""
     log_tf: bool = True
+    """Count a term 1 + ln(count) times instead of count times."""
     idf: Literal["smooth", "plain", "none"] = "smooth"
+    """Weight of rare terms: smooth, ln((1 + N) / (1 + df)) + 1; plain, ln((1 + N) / df); none, 1."""
     unit_length: bool = True
+    """Scale each document to length 1, so that long ones do not count more."""
 
     @field_validator("ngrams")
     @classmethod

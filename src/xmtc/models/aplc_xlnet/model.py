@@ -60,7 +60,9 @@ class AplcTraining(TransformerTraining):
     """
 
     hidden_learning_rate: PositiveFloat = 1e-4
+    """Step size for the hidden layer."""
     head_epochs: Annotated[int, Field(ge=0)] = 0
+    """Epochs at first in which only what is above the encoder is trained, on vectors computed once."""
 
     @property
     def of_head(self) -> Self:
@@ -75,21 +77,26 @@ class AplcTraining(TransformerTraining):
 class AplcConfig(ModelConfig):
     """The encoder, the label clusters, and training; recipes/aplc_xlnet has the paper's settings and ours.
 
-    `hidden` is the width of the hidden layer (null: that of the encoder). `partition` says how labels, the most
-    frequent first, are cut into `clusters`: "even", "auto" (at the lowest expected cost), proportions that add up to 1
-    such as [0.7, 0.2, 0.1], or cut-offs such as [1000, 4000]. `clusters` null is 2, with more than 100,000 labels 3,
-    with more than 600,000 4. Each tail is `decay` times narrower than the one before.
+    `partition` as proportions adds up to 1, such as [0.7, 0.2, 0.1]; as cut-offs it rises, such as [1000, 4000].
     """
 
     encoder: EncoderSettings = EncoderSettings()
     hidden: PositiveInt | None = None
+    """Width of the hidden layer; null: that of the encoder."""
     dropout: float = Field(0.1, ge=0, lt=1)
+    """Share of the hidden layer's numbers set to 0 in training."""
     partition: Partition = "even"
+    """How labels, most frequent first, are cut into clusters: even, auto (lowest cost), proportions, or cut-offs."""
     clusters: PositiveInt | None = None
+    """How many clusters of labels; null: 2, above 100,000 labels 3, above 600,000 labels 4."""
     decay: float = Field(2.0, ge=1, allow_inf_nan=False)
+    """How many times narrower each tail cluster is than the one before."""
     tails: Literal["normalised", "plain"] = "normalised"
+    """Whether a tail's projection has layer normalisation and ReLU, as in the authors' code, or is plain."""
     root_negatives: bool = True
+    """Train the logits of tails that a document does not need towards no, as in the authors' code."""
     loss_mean: Literal["documents", "comparisons"] = "documents"
+    """The loss is a mean over documents, each with its own mean, or over all comparisons (equation 5 of the paper)."""
     training: AplcTraining = AplcTraining()
 
     @field_validator("partition", mode="wrap")

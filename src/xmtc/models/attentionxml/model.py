@@ -68,28 +68,35 @@ CANDIDATE_LABELS, FEWEST_PARENTS = 512, 15
 class AttentionXmlConfig(ModelConfig):
     """The network, the label tree above it, and the training; recipes/attentionxml has the paper's settings.
 
-    A tree has `levels` levels of nodes (H in the paper) with `arity` children each (K) and at most `max_leaf` labels
-    under a lowest node (M); beam search follows `beam_width` nodes of each level (C). What is null is chosen.
-
-    With `logsumexp_score` the score also has the log-mean-exp of a label's attention scores, with `word_skip` a word's
-    state is the mean of the BiLSTM's and one of the word alone, and for `pretraining_epochs` the word vectors first
-    learn the labels with a bag of words. The paper does without the three. With `quantized` a CPU predicts with int8
-    (other devices never do): several times as fast, probabilities differ by about 0.001.
+    With `logsumexp_score` the score also has the log-mean-exp of a label's attention scores.
     """
 
     trees: PositiveInt = 1
+    """How many trees (or networks, if flat) are trained, each from another seed, and averaged."""
     tree: Literal["auto", "flat", "tree"] = "auto"
+    """flat: attention over all labels; tree: level by level; auto: flat as long as that is affordable."""
     levels: PositiveInt | None = None
+    """Levels of nodes above the labels (H in the paper); null: chosen by the number of labels."""
     arity: int | None = Field(None, ge=2)
+    """Children of a node, a power of 2 (K in the paper); null: chosen by the number of labels."""
     max_leaf: PositiveInt | None = None
+    """Labels under a lowest node, at most (M in the paper); null: arity."""
     beam_width: PositiveInt | None = None
+    """Nodes of each level that the search follows (C in the paper); null: chosen."""
     hidden: PositiveInt = 128
+    """Size of the BiLSTM's state in each direction."""
     layers: tuple[PositiveInt, ...] = Field((128,), min_length=1)
+    """Sizes of the layers that turn a label's weighted mean into its score, shared by all labels."""
     word_skip: bool = True
+    """A word's state is the mean of the BiLSTM's and one of the word alone; not in the paper."""
     logsumexp_score: bool = True
+    """A label's score also says how well its attention matches any word; not in the paper."""
     quantized: bool = True
+    """Predict with int8 on a CPU: several times as fast, probabilities differ by about 0.001."""
     dropout: float = Field(0.5, ge=0, lt=1)
+    """Share of the words' states set to 0 in training."""
     pretraining_epochs: Annotated[int, Field(ge=0)] = 0
+    """Epochs in which the word vectors first learn the labels with a bag of words; not in the paper."""
     words: WordSettings = WordSettings()
     training: TrainingSettings = TrainingSettings()
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))

@@ -57,17 +57,18 @@ class C2aeTraining(TrainingSettings):
 
 
 class C2aeConfig(ModelConfig):
-    """The three networks, the weights of the losses, training, and how texts become vectors.
-
-    `latent` is the number of latent dimensions (null: 0.8 x labels, at most 512), `alpha` the weight of the pairs
-    of labels and `lagrange` that of the latent dimensions' correlations.
-    """
+    """The three networks, the weights of the losses, training, and how texts become vectors."""
 
     latent: PositiveInt | None = None
+    """Dimensions of the space that documents and labels share; null: 0.8 x labels, at most 512."""
     hidden: PositiveInt = 512
+    """Size of the hidden layers."""
     dropout: float = Field(0.5, ge=0, lt=1)
+    """Share of the numbers of the documents' hidden layers set to 0 in training."""
     alpha: NonNegativeFloat = Field(2.0, allow_inf_nan=False)
+    """Weight of the ranking of labels against the distance between documents and their labels."""
     lagrange: NonNegativeFloat = Field(0.5, allow_inf_nan=False)
+    """Weight of the demand that latent dimensions are uncorrelated."""
     training: C2aeTraining = C2aeTraining()
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
 

@@ -48,10 +48,12 @@ WORTH_KEEPING = 1.0  # seconds of training; a model that took less is not kept f
 
 
 class AutoConfig(ModelConfig):
-    """The time that training may take (such as 90s, 30m, 1h30m), and the methods to choose from (all if null)."""
+    """The time that training may take, and the methods to choose from."""
 
     budget: str = "10m"
+    """How long training may take, such as 90s, 30m or 1h30m."""
     methods: tuple[str, ...] | None = Field(None, min_length=1)
+    """The methods to choose from; null: all of them."""
 
     @field_validator("budget")
     @classmethod

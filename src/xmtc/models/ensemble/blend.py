@@ -137,13 +137,12 @@ class Ensemble(Model):
 
 
 class BlendConfig(ModelConfig):
-    """The members, each a name or `{model: NAME, set: {...}}`, and whether they are trained again on all documents.
-
-    A member has the blend's seed unless it sets its own.
-    """
+    """The members, and whether they are trained again on all documents."""
 
     members: tuple[str | dict[str, Any], ...] = Field(("bonsai", "knn"), min_length=1)
+    """The models to blend: names, or {model: NAME, set: {...}}; each has the blend's seed unless it sets its own."""
     refit: bool = True
+    """Train the members that stay again on all documents, those held out included."""
 
     @field_validator("members")
     @classmethod

@@ -61,24 +61,31 @@ Floats = NDArray[np.float32]
 
 
 class FastTextConfig(ModelConfig):
-    """What is a feature, and how vectors are learned.
+    """What is a feature, and how vectors are learned; in brackets are fastText's own words.
 
-    `char_ngrams` are the shortest and the longest n-gram of letters (0 and 0: none). `vectors` is a file of word
-    vectors to begin with (see `xmtc.text.word_vectors`); other vectors begin random. `negatives` are the labels drawn
-    for each text with the loss `ns`. In fastText's words: dim, epoch, lr, wordNgrams, minn and maxn, bucket, minCount,
-    neg, pretrainedVectors. The defaults were chosen on validation documents of `cooking` and `bibtex`.
+    The defaults were chosen on validation documents of `cooking` and `bibtex`.
     """
 
     loss: Literal["ova", "softmax", "ns"] = "ova"
+    """ova (logistic for every label), softmax, or ns (logistic with drawn negatives, for very many labels)."""
     dimensions: PositiveInt = 100
+    """Length of the vectors of words, n-grams and labels (dim)."""
     epochs: PositiveInt = 25
+    """How often all training documents are gone through (epoch)."""
     learning_rate: PositiveFloat = Field(2.0, allow_inf_nan=False)
+    """Step size at the beginning; it falls to 0 (lr)."""
     word_ngrams: int = Field(2, ge=1, le=100)
+    """Longest run of words that has a vector; 1: single words only (wordNgrams)."""
     char_ngrams: tuple[int, int] = (0, 0)
+    """Shortest and longest n-gram of letters that has a vector; [0, 0]: none (minn, maxn)."""
     buckets: int = Field(2_000_000, ge=1, le=100_000_000)
+    """Places that n-grams are hashed into; those that training leaves empty take no memory (bucket)."""
     min_df: PositiveInt = 1
+    """Leave out words that fewer training documents have (minCount counts occurrences)."""
     negatives: PositiveInt = 5
+    """Labels drawn for each text with the loss ns (neg)."""
     vectors: str | None = None
+    """A file of word vectors to begin with; null: random ones (pretrainedVectors)."""
 
     @field_validator("char_ngrams")
     @classmethod

@@ -59,6 +59,8 @@ class LightXmlTraining(TransformerTraining):
     batch_size: PositiveInt = 16
     learning_rate: PositiveFloat = 1e-3
     encoder_learning_rate: PositiveFloat = 1e-4
+    warmup_ratio: float = Field(0.0, ge=0, lt=1)
+    """Share of all steps in which the step sizes rise from 0; then they stay."""
     weight_decay: float = Field(0.01, ge=0, lt=1)
     swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = 4
     max_grad_norm: PositiveFloat | None = None
@@ -75,20 +77,21 @@ class LightXmlTraining(TransformerTraining):
 
 
 class LightXmlConfig(ModelConfig):
-    """The encoder, the label clusters, and training; recipes/lightxml has the paper's settings and ours.
-
-    `layers` is from how many of the encoder's highest layers a document's vector is made. Labels are scored all
-    ("flat"), or in "clusters" of at most `max_leaf`, of which the `beam_width` best are looked into; "auto" is flat up
-    to 35,000 labels. `bottleneck` is the size of a label's vector.
-    """
+    """The encoder, the label clusters, and training; recipes/lightxml has the paper's settings and ours."""
 
     encoder: EncoderSettings = EncoderSettings()
     layers: PositiveInt = 5
+    """From how many of the encoder's highest layers a document's vector is made."""
     dropout: float = Field(0.5, ge=0, lt=1)
+    """Share of the numbers of a document's vector set to 0 in training."""
     tree: Literal["auto", "flat", "clusters"] = "auto"
+    """flat: all labels are scored; clusters: those of the best clusters; auto: flat up to 35,000 labels."""
     max_leaf: PositiveInt = 100
+    """Labels of a cluster, at most."""
     beam_width: PositiveInt = 10
+    """Clusters whose labels are scored."""
     bottleneck: PositiveInt = 300
+    """Length of a label's vector; for clusters."""
     training: LightXmlTraining = LightXmlTraining()
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
 

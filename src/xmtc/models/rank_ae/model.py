@@ -71,43 +71,62 @@ class RankAeTraining(TrainingSettings):
     patience: PositiveInt = 8
     valid_documents: Annotated[int, Field(ge=0)] = 2000
     valid_share: float = Field(0.1, gt=0, lt=1)
+    """Share of the corpus, at most, that is held out for validation if no documents are given."""
 
 
 class RankAeConfig(ModelConfig):
     """The network, what it learns, and how; recipes/rank_ae has the paper's settings and ours.
 
-    `channels` is the size of a feature's vector (C in the paper), `ratio` the reduction in the channel attention (r),
-    `latent` the size of the common space (h), `hidden` that of the layer in E and D. `vectors` is a file of word
-    vectors to begin with, or "random". With `refit`, training ends by learning from all documents anew, for as long as
-    was best on those that were held out. `feature_noise` is the size of normal noise that training adds to every
-    feature, present or not, of documents of length 1: what L2 regularisation is to a linear model, and with few
-    documents most of what keeps the network from learning them by heart. `feature_dropout` leaves out features, and
-    `dropout` numbers of a document's vector.
+    `feature_noise` is for every feature, present or not, of documents of length 1: what L2 regularisation is to a
+    linear model, and with few documents most of what keeps the network from learning them by heart.
     """
 
     channels: PositiveInt = 100
+    """Length of a feature's vector (C in the paper)."""
     ratio: PositiveInt = 4
+    """Reduction in the channel attention (r in the paper)."""
     attention: bool = True
+    """Weigh features by channel attention; false is the paper's ablation."""
     values: Literal["plain", "scaled"] = "scaled"
+    """A document's tf-idf values: plain (as in the paper), or scaled to a mean square of 1."""
     pooling: Literal["mean", "root"] = "root"
+    """The sum over a document's features is divided by their number (mean, as in the paper) or by its root."""
     latent: PositiveInt = 100
+    """Dimensions of the space that documents and labels share (h in the paper)."""
     hidden: PositiveInt = 512
+    """Size of the layer between labels and the latent space, in both directions."""
     loss: Literal["ranking", "bce"] = "ranking"
+    """What label sets are reconstructed by: ranking (margins between labels) or bce (cross-entropy)."""
     output: Literal["raw", "sigmoid"] = "raw"
+    """Scores for the loss: raw, or sigmoid (between 0 and 1, as in the paper)."""
     margin: NonNegativeFloat = Field(1.0, allow_inf_nan=False)
+    """By how much a relevant label should score above an irrelevant one."""
     normalise: bool = True
+    """Divide the losses by the numbers of labels, so that documents with many do not count more."""
     balance: PositiveFloat = Field(1.0, allow_inf_nan=False)
+    """Weight of the reconstruction of labels against the distance between documents and labels."""
     x_decode: NonNegativeFloat = Field(10.0, allow_inf_nan=False)
+    """Weight of learning the labels from the document's own point; 0 (as in the paper): not at all."""
     x_loss: Literal["ranking", "bce"] = "bce"
+    """The loss of x_decode: ranking or bce."""
     standardise: bool = True
+    """Standardise the points of label sets over a batch, so that they cannot all shrink to 0."""
     denoise: float = Field(0.1, ge=0, lt=1)
+    """Share of a document's labels hidden from the encoder of labels in training."""
     feature_dropout: float = Field(0.0, ge=0, lt=1)
+    """Share of a document's features left out in training."""
     feature_noise: NonNegativeFloat = Field(0.02, allow_inf_nan=False)
+    """Size of normal noise added to every feature in training: with few documents it prevents learning by heart."""
     dropout: float = Field(0.1, ge=0, lt=1)
+    """Share of the numbers of a document's vector set to 0 in training."""
     negative_samples: PositiveInt = 2048
+    """With more than 100,000 labels, how many others are scored beside a batch's own in training."""
     output_bias: Literal["zero", "prior"] = "prior"
+    """Where the labels' biases begin: zero, or prior (the log-odds of their shares)."""
     vectors: str = RANDOM
+    """A file of word vectors to begin with, of length channels, or random."""
     refit: bool = True
+    """Train anew on all documents at the end, for as long as was best on those held out."""
     training: RankAeTraining = RankAeTraining()
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
 

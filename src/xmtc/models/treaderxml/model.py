@@ -90,32 +90,44 @@ class TReaderTraining(TrainingSettings):
 class TReaderXmlConfig(ModelConfig):
     """Neighbours, what is known from them, the network, and its training; recipes/treaderxml has the paper's settings.
 
-    The `neighbours` nearest documents bring their labels, each described by its first `description_words`; by
-    `weighting` all count alike or those of nearer documents more. `branches` and `reading` are the paper's ablation
-    (Table 3), `branches="teacher"` reads the teacher knowledge alone. With `votes` the `voters` nearest documents vote,
-    with similarity ** `vote_power`, and with `names` labels gain whose names are like the text. Candidates come from
-    these and from the `beam_width` best clusters of at most `cluster_size` labels. `words` are for texts and
-    descriptions, and for the search unless it has other vectors; `encoder` is for `search.vectors` encoder and for
-    `encoded`.
+    `branches` and `reading` are the paper's ablation (Table 3). `words` are for texts and descriptions, and for the
+    search unless it has other vectors; `encoder` is for `search.vectors` encoder and for `encoded`.
     """
 
     neighbours: PositiveInt = 5
+    """How many of the nearest training documents bring their labels as knowledge."""
     description_words: PositiveInt = 8
+    """Words of a label's description that are read."""
     weighting: Literal["equal", "similarity"] = "equal"
+    """Whether the neighbours' labels count alike (equal), or those of nearer documents more (similarity)."""
     knowledge_dropout: float = Field(0.0, ge=0, lt=1)
+    """Share of the neighbours' labels left out in each step of training; not in the paper."""
     branches: Literal["both", "text", "teacher"] = "both"
+    """What is read: both, the text alone, or the knowledge alone (teacher); the paper's ablation."""
     reading: Literal["none", "mmhsa+r", "mhsa+r", "mhsa+r+mmhsa", "mmhsa+mhsa", "mmhsa+r+mhsa"] = "mmhsa+r+mhsa"
+    """Layers: masked (mmhsa) and plain (mhsa) self-attention, residual (r); the paper's ablation."""
     heads: PositiveInt = 4
+    """Heads of the self-attention."""
     bottleneck: PositiveInt = 512
+    """Size of the layer between what was read and the labels."""
     dropout: float = Field(0.5, ge=0, lt=1)
+    """Share of the bottleneck's numbers set to 0 in training."""
     encoded: bool = False
+    """Give the bottleneck the vector of a pretrained encoder too; not in the paper."""
     votes: bool = False
+    """Add the log-odds of the neighbours' votes to the scores; not in the paper."""
     names: bool = False
+    """Add the similarity of the text to labels' names (with votes and search.vectors=tfidf); not in the paper."""
     voters: PositiveInt = 50
+    """How many of the nearest documents vote."""
     vote_power: PositiveFloat = Field(2.0, allow_inf_nan=False)
+    """A vote is the similarity to this power."""
     candidates: Literal["auto", "all", "neighbours", "tree", "both"] = "auto"
+    """Labels to score: all, those of the neighbours, of the best clusters (tree), both; auto: by their number."""
     cluster_size: PositiveInt = 32
+    """Labels of a cluster, at most."""
     beam_width: PositiveInt = 10
+    """Clusters whose labels are scored."""
     search: SearchSettings = SearchSettings()
     words: WordSettings = WordSettings()
     training: TReaderTraining = TReaderTraining()

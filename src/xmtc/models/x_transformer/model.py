@@ -74,11 +74,17 @@ class RankerSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
+    """Loss of the classifiers: squared_hinge (a linear SVM) or logistic."""
     cost: PositiveFloat = Field(1.0, allow_inf_nan=False)
+    """Weight of errors against regularisation (C): higher fits the training documents more closely."""
     bias: PositiveFloat = Field(0.3, allow_inf_nan=False)
+    """How freely a classifier's bias moves away from the answer no."""
     tolerance: PositiveFloat = 0.1
+    """A classifier is finished when its gradients differ by no more: smaller is more exact and slower."""
     rounds: PositiveInt = 20
+    """Passes over a classifier's documents, at most."""
     smallest_weight: NonNegativeFloat = 0.01
+    """Drop weights that are nearer to 0: a smaller and faster model."""
 
 
 class MatcherTraining(TransformerTraining):
@@ -90,25 +96,27 @@ class MatcherTraining(TransformerTraining):
 
 
 class XTransformerConfig(ModelConfig):
-    """Encoder, clusters, matcher and ranker; recipes/x_transformer has the paper's settings and ours.
-
-    Labels are put into clusters of at most `max_leaf` by each of `label_vectors`; several make an ensemble, averaged by
-    probability or, as in the paper, by rank. The matcher finds `beam_width` clusters for a document, in training and in
-    prediction. With `negatives` "teacher" the ranker learns only from documents with labels of the cluster. The
-    matcher's log-probability counts `discount` times; 0 ranks by the ranker alone. `embedding_weight` is the length of
-    the encoder's vector beside that of the tf-idf vector, which is 1.
-    """
+    """Encoder, clusters, matcher and ranker; recipes/x_transformer has the paper's settings and ours."""
 
     encoder: EncoderSettings = EncoderSettings()
     label_vectors: Annotated[tuple[Clustering, ...], Field(min_length=1)] = ("documents",)
+    """What labels are clustered by: documents, embeddings, names; several make an ensemble."""
     ensemble: Literal["mean", "ranks"] = "mean"
+    """How the members are averaged: mean of probabilities, or ranks, as in the paper."""
     max_leaf: PositiveInt = 100
+    """Labels of a cluster, at most."""
     matcher: Literal["transformer", "linear"] = "transformer"
+    """What finds clusters: the fine-tuned transformer, or linear classifiers on the encoder as it comes."""
     dropout: float = Field(0.1, ge=0, lt=1)
+    """Share of the numbers of a document's vector set to 0 while the matcher is trained."""
     beam_width: PositiveInt = 10
+    """Clusters that the matcher finds for a document, in training and in prediction."""
     negatives: Literal["teacher", "matcher"] = "matcher"
+    """The ranker learns from a cluster's own documents (teacher), or also from those the matcher finds for it."""
     discount: float = Field(0.2, ge=0, le=1)
+    """How much the matcher's log-probability counts; 0 (as in the paper): labels are ranked by the ranker alone."""
     embedding_weight: NonNegativeFloat = Field(1.0, allow_inf_nan=False)
+    """Length of the encoder's vector in the ranker's features, beside the tf-idf vector of length 1."""
     ranker: RankerSettings = RankerSettings()
     training: MatcherTraining = MatcherTraining()
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))

@@ -53,22 +53,24 @@ class XmlCnnTraining(TrainingSettings):
 
 
 class XmlCnnConfig(ModelConfig):
-    """The network and its training; recipes/xml_cnn has the settings of a later study.
-
-    Windows of `widths` words move on by `stride` words; there are `filters` for each width. `dropout` is that of the
-    bottleneck; `words.dropout` is that of the word vectors. The network "bilstm" has a BiLSTM of `hidden` units and the
-    maximum over the words in place of convolutions (an ablation of AttentionXML's paper); its `dropout` is that of the
-    states.
-    """
+    """The network and its training; recipes/xml_cnn has the settings of a later study."""
 
     network: Literal["cnn", "bilstm"] = "cnn"
+    """cnn: convolutions; bilstm: a BiLSTM and the maximum over the words (an ablation of AttentionXML's paper)."""
     hidden: PositiveInt = 128
+    """Size of the BiLSTM's state in each direction; for network=bilstm."""
     widths: tuple[PositiveInt, ...] = Field((2, 4, 8), min_length=1)
+    """Words in a window of the convolution, for each kind of window."""
     filters: PositiveInt = 128
+    """Filters for each width."""
     chunks: PositiveInt = 8
+    """Parts of a document in which each filter's largest value is kept."""
     stride: PositiveInt = 1
+    """Words by which a window moves on."""
     bottleneck: PositiveInt = 512
+    """Size of the layer between the convolutions and the labels."""
     dropout: float = Field(0.5, ge=0, lt=1)
+    """Share of the bottleneck's numbers (bilstm: of the states) set to 0 in training."""
     words: WordSettings = WordSettings()
     training: XmlCnnTraining = XmlCnnTraining()
 

@@ -13,22 +13,24 @@ from xmtc.nn.settings import Epoch, TrainingSettings
 class EncoderSettings(BaseModel):
     """A pretrained transformer that makes a vector of a text.
 
-    `name` is a folder with its files, a name of the Hugging Face hub, or "minilm" (from the extra of this name).
-    `pooling` says which tokens make the document's vector: the "first", the "last" or the "mean" of all; "auto" is the
-    last for XLNet, the mean for encoders that were trained with it (their folder says so), and the first for others.
-    The embeddings and the lowest `frozen_layers` are not trained; what comes out of them is computed once and kept.
-    `checkpointing` computes layers a second time instead of keeping what they found: half the speed, far less memory.
-    `precision` "auto" is bfloat16 on a CPU that has instructions for it; on a GPU that of the training holds.
+    `pooling` "auto" is the last token for XLNet, the mean for encoders that were trained with it (their folder says
+    so), and the first for others. `precision` is for a CPU: on a GPU that of the training holds.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     name: str = Field("xlnet/xlnet-base-cased", min_length=1)
+    """A folder with the encoder's files, its name on the Hugging Face hub, or minilm (of the extra of this name)."""
     max_tokens: PositiveInt = 128
+    """Read only so many tokens of a document, from its beginning."""
     pooling: Literal["auto", "first", "last", "mean"] = "auto"
+    """Which tokens make the document's vector: first, last, mean; auto: as the encoder was trained."""
     frozen_layers: Annotated[int, Field(ge=0)] = 0
+    """The embeddings and so many of the lowest layers are not trained; their output is computed once. 0: all are."""
     checkpointing: bool = False
+    """Compute layers a second time instead of keeping their output: half the speed, far less memory."""
     precision: Literal["auto", "single", "bfloat16"] = "auto"
+    """Numbers on a CPU: single, bfloat16, or auto (bfloat16 if the CPU has instructions for it)."""
 
     @property
     def title(self) -> str:
@@ -48,15 +50,16 @@ class EncoderSettings(BaseModel):
 class TransformerTraining(TrainingSettings):
     """How a network on a pretrained encoder is trained: AdamW, with a learning rate of its own for the encoder.
 
-    Rates are slanted triangles: they rise for the share `warmup_ratio` of all steps, and fall to 0 at the end; steps
-    are counted as if all `epochs` were done.
+    Rates are slanted triangles; steps are counted as if all `epochs` were done.
     """
 
     epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 8
     batch_size: PositiveInt = 32
     learning_rate: PositiveFloat = 2e-3
     encoder_learning_rate: PositiveFloat = 5e-5
+    """Step size for the weights of the pretrained encoder."""
     warmup_ratio: float = Field(0.0, ge=0, lt=1)
+    """Share of all steps in which the step sizes rise from 0; then they fall to 0 until the last epoch."""
     swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
     clip: PositiveFloat | None = None
     max_grad_norm: PositiveFloat | None = 1.0
