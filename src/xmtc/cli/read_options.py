@@ -53,8 +53,8 @@ class Reading:
     labels_field: Annotated[str | None, _option("--labels-field", "Field of the labels, if not labels.")] = None
     id_field: Annotated[str | None, _option("--id-field", "Field of the id, if not id.")] = None
     label_separator: Annotated[str | None, _option("--label-separator", "What separates labels in one string.")] = None
-    label_set: Annotated[str | None, _option("--label-set", "Names and hierarchy: a labels.tsv or a SKOS file.")] = None
-    language: Annotated[str, _option("--language", "Language of names in SKOS.")] = "en"
+    label_set: Annotated[str | None, _option("--label-set", "Names and hierarchy: labels.tsv, SKOS or Annif.")] = None
+    language: Annotated[str, _option("--language", "Language of names in a vocabulary: de, or de,en.")] = "en"
     index_base: Annotated[int | None, _option("--index-base", "First number in XMC files, if not 0.", min=0, max=1)] = (
         None
     )

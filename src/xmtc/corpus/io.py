@@ -39,7 +39,7 @@ def read(
     Args:
         part: which file of a folder: "train" or "test".
         format: one of FORMATS; by default detected from name and content.
-        label_set: the labels, their names and parents: a LabelSet, or the path of a `labels.tsv` or SKOS file. If not
+        label_set: the labels, their names and parents: a LabelSet, or the path of a `labels.tsv`, SKOS or Annif file. If not
             given, a file `labels.tsv` in the folder of the corpus file is used. Its labels come first, in its order;
             labels that only the documents have are appended.
         text, labels, id: names of the fields or columns; several text fields are joined by a blank line.
