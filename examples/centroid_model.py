@@ -25,9 +25,10 @@ from xmtc.text.tfidf import TfIdf, TfIdfSettings
 
 
 class CentroidConfig(ModelConfig):
-    """How texts become vectors, and how many documents are scored at a time."""
+    """How texts become vectors, and how they are scored."""
 
     batch: PositiveInt = 256
+    """Documents that are scored at a time."""
     tfidf: TfIdfSettings = TfIdfSettings()
 
 

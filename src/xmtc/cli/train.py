@@ -66,6 +66,7 @@ def train(
     from xmtc.atomic_folder import check_target
     from xmtc.errors import ConfigError
     from xmtc.models.registry import DEFAULT, make
+    from xmtc.models.training_facts import some
 
     if valid is None and (calibrate or tune):
         option = "--calibrate" if calibrate else "--tune"
@@ -83,7 +84,8 @@ def train(
     target = check_target(out)
     with folder_lock(target):
         documents = reading.read(corpus)
-        print(f"{corpus}: {len(documents):,} documents, {len(documents.labels):,} labels", file=sys.stderr)
+        sizes = f"{some(len(documents), 'document')}, {some(len(documents.labels), 'label')}"
+        print(f"{corpus}: {sizes}", file=sys.stderr)
         if named is None:
             made = with_budget(name, hyper_parameters, len(documents))
         held_out = None
