@@ -39,9 +39,9 @@ def read(
     Args:
         part: which file of a folder: "train" or "test".
         format: one of FORMATS; by default detected from name and content.
-        label_set: the labels, their names and parents: a LabelSet, or the path of a `labels.tsv`, SKOS or Annif file. If not
-            given, a file `labels.tsv` in the folder of the corpus file is used. Its labels come first, in its order;
-            labels that only the documents have are appended.
+        label_set: the labels, their names and parents: a LabelSet, or the path of a `labels.tsv`, a SKOS vocabulary or
+            one of Annif's. If not given, a file `labels.tsv` in the folder of the corpus file is used. Its labels come
+            first, in its order; labels that only the documents have are appended.
         text, labels, id: names of the fields or columns; several text fields are joined by a blank line.
         keep: further fields to keep in `Corpus.fields`.
         label_separator: the separator of labels that are given as one string.
