@@ -267,7 +267,7 @@ def test_nothing_is_predicted_before_fit() -> None:
         (np.zeros((20, 2, 2)), "dim"),
         (np.zeros((20, 0)), "0 feature"),
     ],
-    ids=str,
+    ids=lambda value: value[:40] if isinstance(value, str) else type(value).__name__,
 )
 def test_documents_that_cannot_be_used(X: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -301,7 +301,7 @@ def test_documents_that_cannot_be_used(X: Any, message: str) -> None:
         (np.zeros((20, 2, 2)), "y"),
         (pd.DataFrame([[1, 0]] * 20, columns=["1", 1]), "two classes of y are written '1'"),
     ],
-    ids=lambda value: str(value)[:40],
+    ids=lambda value: value[:40] if isinstance(value, str) else type(value).__name__,
 )
 def test_labels_that_cannot_be_used(y: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from xmtc.cli.output import Device, print_table, result_files, threshold_of, write_json
+from xmtc.cli.output import Device, Precision, Recall, print_table, result_files, threshold_of, write_json
 from xmtc.cli.read_options import Reading, with_reading
 
 
@@ -21,6 +21,8 @@ def evaluate(
     threshold: Annotated[
         str | None, typer.Option(help="Evaluate also labels that score at least this: 0.3, or tuned.")
     ] = None,
+    precision: Precision = None,
+    recall: Recall = None,
     device: Device = "auto",
     reading: Reading = Reading(),
 ) -> None:
@@ -34,7 +36,7 @@ def evaluate(
     ks = lengths(k)
     with result_files(json, per_label, html) as stream:
         loaded = load(model, device=device)
-        at = threshold_of(loaded, threshold)
+        at = threshold_of(loaded, threshold, precision, recall)
         result = evaluate(loaded, reading.for_model(loaded).read(corpus, "test"), ks, threshold=at)
         if json is not None:
             write_json(json, result.to_json())

@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
 Device = Annotated[str, typer.Option("--device", help="Where a network computes: auto, cpu, cuda, cuda:1, mps.")]
 
+<<<<<<< HEAD
 UNBROKEN = 1000  # characters of a line where nobody looks at a terminal
+=======
+Precision = Annotated[
+    float | None, typer.Option("--precision", help="The threshold with this precision on validation documents: 0.8.")
+]
+Recall = Annotated[
+    float | None, typer.Option("--recall", help="The threshold with this recall on validation documents: 0.7.")
+]
+>>>>>>> 7f78092 (predict writes by suffix, never over what it reads; --precision, --recall, --only, --except, --text, the same lists as evaluate)
 
 # Control characters, and those that turn the direction of writing, can rewrite what a terminal shows.
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -103,10 +112,23 @@ def share_or_number(text: str, option: str) -> float | int:
     return size
 
 
-def threshold_of(model: Model, text: str | None) -> float | NDArray[np.float32] | None:
-    """What `--threshold` says: a number, or `tuned` for the model's own thresholds."""
+def threshold_of(
+    model: Model, text: str | None, precision: float | None = None, recall: float | None = None
+) -> float | NDArray[np.float32] | None:
+    """What `--threshold` says, a number or `tuned`, or the threshold that reached a precision or recall when tuned."""
     from xmtc.errors import ConfigError
+    from xmtc.predictions import ScoreKind
 
+    if sum(given is not None for given in (text, precision, recall)) > 1:
+        raise ConfigError("--threshold, --precision and --recall each choose a threshold; give one of them")
+    if precision is not None or recall is not None:
+        choice = model.threshold_choice(precision=precision, recall=recall)
+        print(
+            f"threshold {choice.threshold:.4g}: precision {choice.precision:.3f} and recall {choice.recall:.3f} on the "
+            "validation documents",
+            file=sys.stderr,
+        )
+        return choice.threshold
     if text is None:
         return None
     if text == "tuned":
@@ -119,4 +141,6 @@ def threshold_of(model: Model, text: str | None) -> float | NDArray[np.float32] 
         number = float("nan")
     if number != number:
         raise ConfigError(f"--threshold {text}: not a number; give one such as 0.3, or tuned")
+    if number > 1 and model.score_kind != ScoreKind.RANKING:
+        raise ConfigError(f"--threshold {text}: this model's scores are at most 1; give one such as 0.3, or tuned")
     return number

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from xmtc.cli.output import Device, printable, threshold_of
+from xmtc.cli.output import Device, Precision, Recall, printable, threshold_of
 from xmtc.cli.read_options import Reading, with_reading
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
+    from xmtc.models.base import Model
     from xmtc.predictions import Predictions
 
 BATCH = 4096
-LENGTH, TUNED_LENGTH = 5, 100  # of a list, unless --k says; tuned thresholds were chosen for long lists
+LENGTH = 5  # of a list, unless --k says
 
 
 @with_reading
 def predict(
     model: Annotated[str, typer.Argument(help="Model folder.")],
-    documents: Annotated[str, typer.Argument(help="File in any format, one text a line, or - for standard input.")],
+    documents: Annotated[
+        str | None, typer.Argument(help="File in any format, one text a line, or - for standard input.")
+    ] = None,
+    text: Annotated[str | None, typer.Option("--text", help="Tag this text, in place of a file.")] = None,
     k: Annotated[
-        int | None, typer.Option("--k", min=1, help="Labels for each document, at most; 5, or 100 if tuned.")
+        int | None, typer.Option("--k", min=1, help="Labels for each document, at most; 5, or 100 with a threshold.")
     ] = None,
     threshold: Annotated[str | None, typer.Option(help="Leave out labels that score less: 0.3, or tuned.")] = None,
-    out: Annotated[str, typer.Option("--out", help="File to write, - for standard output.")] = "-",
+    precision: Precision = None,
+    recall: Recall = None,
+    only: Annotated[str | None, typer.Option("--only", help="File with the labels that may be predicted.")] = None,
+    exclude: Annotated[str | None, typer.Option("--except", help="File with labels never to predict.")] = None,
+    out: Annotated[
+        str, typer.Option("--out", help="File: .jsonl, .json, .csv, .tsv, .parquet, .xlsx; - for standard output.")
+    ] = "-",
+    rows: Annotated[
+        Literal["label", "document"] | None, typer.Option("--rows", help="Of a table: one row a label, or a document.")
+    ] = None,
     device: Device = "auto",
     table: Annotated[bool, typer.Option("--table", help="A table for people instead of JSON lines.")] = False,
     reading: Reading = Reading(),
@@ -34,42 +49,85 @@ def predict(
 
     Example: `echo "a fast mail server" | xmtc predict tagger - --k 3 --table`
     """
-    import orjson
-
+    from xmtc.corpus.overwriting import check_not_input
     from xmtc.corpus.sources import check_output, replacing
+    from xmtc.errors import ConfigError
+    from xmtc.evaluation.evaluate import THRESHOLD_DEPTH
     from xmtc.models.registry import load
+    from xmtc.prediction_files.writing import output_format, writing_predictions
 
-    check_output(out)
+    if (documents is None) == (text is None):
+        raise ConfigError("give documents to tag: a file, - for standard input, or --text, one of them")
+    if table:
+        check_output(out)
+    else:
+        output_format(out, rows)
+    check_not_input(out, documents, only, exclude)
+    allowed = {"only": label_list(only), "exclude": label_list(exclude)}
     loaded = load(model, device=device)
-    at = threshold_of(loaded, threshold)
-    tuned = threshold == "tuned"
-    k = k or (TUNED_LENGTH if tuned else LENGTH)
-    corpus = reading.for_model(loaded).read(documents, "test", unlabelled=True)
-    with replacing(out) as stream:
+    at = threshold_of(loaded, threshold, precision, recall)
+    # As long as those that `evaluate` measures. Cut afterwards: where each label has its own threshold, a lower label
+    # may reach its and a higher not.
+    length = k or LENGTH if at is None else max(k or 0, THRESHOLD_DEPTH)
+    corpus = corpus_to_tag(documents, text, loaded, reading)
+
+    def answers() -> Iterator[tuple[Corpus, Predictions]]:
         for start in range(0, len(corpus), BATCH):
             part = corpus[start : start + BATCH]
-            top = loaded.predict(part, k=max(k, TUNED_LENGTH) if tuned else k)
-            if at is not None:
-                # Cut afterwards: where each label has its own threshold, a lower label may reach its and a higher not.
-                top = top.threshold(at).top(k)
-            for row in range(len(part)):
-                answer = record(part, top, row)
-                stream.write(as_text(answer, part, row) if table else orjson.dumps(answer) + b"\n")
+            top = loaded.predict(part, length, **allowed)
+            yield part, top if at is None else top.threshold(at).top(k or length)
+
+    if table:
+        with replacing(out) as stream:
+            for part, top in answers():
+                for row in range(len(part)):
+                    stream.write(as_text(part, top, row))
+        return
+    with writing_predictions(out, rows) as writer:
+        for part, top in answers():
+            writer.add([part.id(row) for row in range(len(part))], top)
+    if writer.formulas:
+        print(
+            f"{out}: {writer.formulas:,} cells begin like formulas (=, +, -, @): a spreadsheet may compute them; "
+            "write .xlsx, where they stay text",
+            file=sys.stderr,
+        )
 
 
-def record(corpus: Corpus, top: Predictions, row: int) -> dict[str, Any]:
-    """The answer for one document as JSON data."""
-    found = zip(top.ids[row].tolist(), top.scores[row].tolist(), strict=True)
-    labels = [
-        {"label": top.labels.key(label), "name": top.labels.name(label), "score": round(score, 6)}
-        for label, score in found
-        if label >= 0
-    ]
-    return {"id": corpus.id(row), "labels": labels}
+def corpus_to_tag(documents: str | None, text: str | None, model: Model, reading: Reading) -> Corpus:
+    """The documents of a file, or the one that `--text` gives."""
+    from xmtc.cli.explain import input_text
+    from xmtc.corpus.corpus import Corpus
+
+    if documents is not None:
+        return reading.for_model(model).read(documents, "test", unlabelled=True)
+    assert text is not None
+    return Corpus.of([input_text(text)])
 
 
-def as_text(answer: dict[str, Any], corpus: Corpus, row: int) -> bytes:
+def label_list(path: str | None) -> list[str] | None:
+    """The labels in a file, by key or name, one a line; blank lines do not count."""
+    from xmtc.corpus.sources import BadLine, Source, decode
+    from xmtc.errors import BadInput
+
+    if path is None:
+        return None
+    found = []
+    for number, line in enumerate(b"".join(Source(path).blocks()).splitlines(), 1):
+        try:
+            found.append(decode(line).strip())
+        except BadLine as error:
+            raise BadInput(path, number, error.problem, "convert it to UTF-8") from error
+    if not (labels := [label for label in found if label]):
+        raise BadInput(path, None, "there is no label in it", "give one label a line, by key or name")
+    return labels
+
+
+def as_text(corpus: Corpus, top: Predictions, row: int) -> bytes:
     """The answer for one document as a few lines for people."""
+    from xmtc.prediction_files.writing import record
+
+    answer = record(corpus.id(row), top, row)
     start = " ".join(corpus.texts[row][:400].split())[:80] if corpus.texts is not None else ""
     lines = [f"{answer['id']}  {start}".rstrip()]
     lines += [f"  {label['score']:6.3f}  {label['name']}" for label in answer["labels"]] or ["  no label"]

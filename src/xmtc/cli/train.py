@@ -145,6 +145,8 @@ def fit_and_save(
             made.calibrate(held_out, calibrate)
         if tune:
             made.tune(held_out)
+        else:
+            made.measure(held_out)  # so that a threshold can be chosen by the precision or recall it reaches
         evaluation = evaluate(made, held_out, threshold=made.thresholds_)
         print(f"on {len(held_out):,} validation documents:\n{evaluation}", file=sys.stderr)
         about["metrics"] = {"validation": evaluation.values}
