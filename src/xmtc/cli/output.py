@@ -21,16 +21,14 @@ if TYPE_CHECKING:
 
 Device = Annotated[str, typer.Option("--device", help="Where a network computes: auto, cpu, cuda, cuda:1, mps.")]
 
-<<<<<<< HEAD
-UNBROKEN = 1000  # characters of a line where nobody looks at a terminal
-=======
 Precision = Annotated[
     float | None, typer.Option("--precision", help="The threshold with this precision on validation documents: 0.8.")
 ]
 Recall = Annotated[
     float | None, typer.Option("--recall", help="The threshold with this recall on validation documents: 0.7.")
 ]
->>>>>>> 7f78092 (predict writes by suffix, never over what it reads; --precision, --recall, --only, --except, --text, the same lists as evaluate)
+
+UNBROKEN = 1000  # characters of a line where nobody looks at a terminal
 
 # Control characters, and those that turn the direction of writing, can rewrite what a terminal shows.
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
