@@ -9,7 +9,7 @@ import pytest
 
 import xmtc.kernels
 
-KERNELS = sorted(Path(xmtc.kernels.__file__).parent.glob("*.py"))
+KERNELS = sorted(Path(xmtc.kernels.__file__).parent.glob("[!_]*.py"))  # the package itself compiles, it sorts nothing
 
 
 def sorts(source: str) -> list[tuple[str, dict[str, str]]]:

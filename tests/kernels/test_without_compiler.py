@@ -14,6 +14,7 @@ SUPPORT = Path(__file__).parent.parent / "support"
 PROGRAM = """
 import json, sys, warnings
 warnings.simplefilter("error")
+warnings.filterwarnings("ignore", ".*were in training.*")
 from contract_corpus import QUICK, small_corpus
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.models.registry import make

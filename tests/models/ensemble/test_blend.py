@@ -160,7 +160,7 @@ def test_odd_members(blended: Blend, tmp_path: Path, facts: str) -> None:
 
 def test_goes_on_after_a_kill(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed while the second member is trained, a run does not train the first one's trees again."""
-    members = [{"model": "parabel", "set": {"trees": 2}}, "knn"]
+    members = [{"model": "parabel", "set": {"trees": 2, "max_leaf": 20}}, "knn"]
     whole = Blend(members=members).fit(corpus)
     with monkeypatch.context() as patch:
         patch.setattr(NearestNeighbours, "_fit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
