@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -23,6 +25,22 @@ def test_pieces_come_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["x"], [[0, 2], [3, 5]])
     assert found["single"].shape == ()
     assert sorted(file.name for file in (tmp_path / "pieces").iterdir()) == ["a.safetensors", "run.json"]
+
+
+def test_threads_may_put_at_the_same_time(tmp_path: Path) -> None:
+    for turn in range(20):
+        folder, meeting = tmp_path / f"pieces{turn}", Barrier(4)
+        kept = Checkpoints(folder, RUN)
+
+        def put(at: int, kept: Checkpoints = kept, meeting: Barrier = meeting) -> None:
+            meeting.wait()
+            kept.put(f"block{at}", {"x": np.full(1, at)})
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(put, range(4)))
+        again = Checkpoints(folder, RUN)
+        assert [again.get(f"block{at}") for at in range(4)] == [{"x": at} for at in range(4)]
+        assert [file.name for file in tmp_path.iterdir() if "part" in file.name] == []
 
 
 def test_without_a_folder_nothing_is_kept() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from xmtc.errors import BadModelFolder
 
 ABOUT = "run.json"
+MAKING = threading.Lock()
 SHORT = 17  # characters of a value that an error message quotes; fingerprints are longer
 
 
@@ -55,12 +58,20 @@ class Checkpoints:
             # Not np.ascontiguousarray, which turns a scalar into an array of one dimension.
             contiguous = {key: np.asarray(value, order="C") for key, value in arrays.items()}
             try:
-                if not self.folder.exists():
-                    self.folder.mkdir(parents=True)
-                    _write(self.folder / ABOUT, json.dumps(self._run, ensure_ascii=False, indent=1).encode())
+                self._make_folder(self.folder)
                 _write(self.folder / f"{name}.safetensors", save(contiguous))
             except OSError as error:
                 raise BadModelFolder(f"{self.folder}: cannot write a checkpoint: {error.strerror}") from error
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make the folder, which says whose pieces it holds from the moment it exists; several threads may put."""
+        with MAKING:
+            if not folder.exists():
+                partial = folder.with_name(f"{folder.name}.{os.getpid()}.part")
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir(parents=True)
+                _write(partial / ABOUT, json.dumps(self._run, ensure_ascii=False, indent=1).encode())
+                partial.rename(folder)
 
     def drop(self, name: str) -> None:
         """Remove the arrays kept under a name, if any."""
