@@ -40,6 +40,7 @@ NEEDS = {
     ),
     "huggingface_hub": ("tests/test_hub.py",),
     "mlflow": ("tests/integrations/test_mlflow.py",),
+    "annif": ("src/xmtc/integrations/annif",),  # `make test-annif` runs it
 }  # fmt: skip
 MISSING = {library for library in (*NEEDS, "datasets", "nbclient", "openpyxl", "pandas") if missing(library)}
 LEFT_OUT = [ROOT / path for library in NEEDS if library in MISSING for path in NEEDS[library]]
