@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -111,6 +112,17 @@ def test_each_level_begins_with_the_one_above(logsumexp_score: bool, monkeypatch
     monkeypatch.setattr(networks.AttentionXmlNetwork, "init_from_parent", begin)
     AttentionXml(**short(**DEEP, logsumexp_score=logsumexp_score)).fit(small_corpus())
     assert begun == [True, True]
+
+
+def test_it_says_what_the_beam_loses(capsys: pytest.CaptureFixture[str]) -> None:
+    """All nodes in the beam lose nothing; one of them loses what only the others have."""
+    said = []
+    for width in (64, 1):
+        AttentionXml(**short(**{**TREE, "beam_width": width})).fit(small_corpus())
+        found = re.findall(rf"tree0-level0: a beam of {width} nodes holds ([0-9.]+) %", capsys.readouterr().err)
+        said += map(float, found)
+    assert said[0] == 100
+    assert len(said) == 2 and said[1] < 100
 
 
 def test_each_level_has_its_rate_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -274,6 +274,11 @@ class AttentionXml(Model):
                         expand_beam(network, level, part.tokens, beam, width, cores, what, config.quantized)
                         for part, beam in zip(sets, beams, strict=True)
                     ]
+                held = 100 * beams[1].recall(targets[1][depth])
+                print(
+                    f"{name}: a beam of {width} nodes holds {held:.1f} % of the validation documents' relevant ones",
+                    file=sys.stderr,
+                )
         return networks
 
     def _network(self, table: Tensor, labels: int) -> AttentionXmlNetwork:
