@@ -65,6 +65,7 @@ class KnowledgeSettings:
     voters: int
     power: float
     weighted: bool
+    parentless: bool  #: whether labels without parents count as knowledge
 
 
 @dataclass(eq=False)
@@ -89,7 +90,7 @@ class NeighbourKnowledge:
     def _carried(self) -> Csr:
         """What each training document tells those that it is a neighbour of."""
         assert self.teacher is not None
-        return self.teacher.carried(self.targets)
+        return self.teacher.carried(self.targets, self.settings.parentless)
 
     @cached_property
     def seen_targets(self) -> Csr:
@@ -118,11 +119,11 @@ class NeighbourKnowledge:
         return vectors
 
     def nearest(self, corpus: Corpus, encoded: NDArray[np.float32] | None = None) -> Neighbours | None:
-        """The neighbours of further documents; an encoder that finds them need not read them again."""
+        """The neighbours of further documents, however near; an encoder that finds them need not read them again."""
         if self.search is None:
             return None
         known = encoded if self.search.settings.vectors == "encoder" else None
-        return self.search.nearest(corpus, self.wanted, known)
+        return self.search.nearest(corpus, self.wanted, known, limited=False)
 
     def compare_names(self, labels: LabelSet) -> None:
         """From now on texts are compared with the labels' names and descriptions too, as they are with each other."""
