@@ -22,6 +22,7 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import with_columns
+from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation
@@ -36,6 +37,8 @@ from xmtc.text.tfidf import TfIdfSettings
 
 if TYPE_CHECKING:
     from torch import nn
+
+IDS = "documents"
 
 
 class KnnSearch(SearchSettings):
@@ -83,6 +86,7 @@ class NearestNeighbours(Model):
 
     search_: DocumentSearch
     targets_: Csr
+    ids_: Strings | None = None  # of the training documents, if they have some: explanations name them
 
     def check_installed(self) -> None:
         """A MissingExtra if the vectors that documents are compared by need more than the core."""
@@ -100,7 +104,7 @@ class NearestNeighbours(Model):
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         vectors, matrix = fit_vectors(self.config, corpus, device="auto")
         self.search_ = DocumentSearch.of(self.config.search, vectors, matrix, corpus.texts, self.config.seed)
-        self.targets_ = corpus.targets
+        self.targets_, self.ids_ = corpus.targets, corpus.ids
 
     def _networks(self) -> list[nn.Module]:
         if self.config.search.vectors != "encoder":
@@ -113,6 +117,7 @@ class NearestNeighbours(Model):
     def _partial_fit(self, corpus: Corpus) -> None:
         """Further documents become neighbours, and their new words count; old words keep their weights."""
         self.search_ = self.search_.extended(corpus)
+        self.ids_ = joined_ids(self.ids_, self.targets_.shape[0], corpus)
         wider = with_columns(self.targets_, corpus.targets.shape[1])
         self.targets_ = csr_array(vstack([wider, corpus.targets], format="csr"))
 
@@ -140,17 +145,38 @@ class NearestNeighbours(Model):
         shares = parts @ (weights / similarity)[carries] / weights.sum()
         order = np.argsort(-shares)
         listed = tuple((words[at], float(shares[at])) for at in order if shares[at] != 0)
+        nearest = int(rows[carries][0])
         evidence = (
-            f"{int(carries.sum())} of {len(rows)} neighbours have this label; the nearest of them is "
-            f"training document {int(rows[carries][0])} (similarity {similarity[carries][0]:.2f})",
+            f"{int(carries.sum())} of {len(rows)} neighbours have this label; the nearest of them is training document "
+            f"{nearest if self.ids_ is None else self.ids_[nearest]} (similarity {similarity[carries][0]:.2f})",
         )
         return Explanation(labels.name(label), float(weights[carries].sum() / weights.sum()), listed, evidence)
 
     def _save(self, folder: FolderWriter) -> None:
         self.search_.save(folder)
         folder.matrix("targets", self.targets_)
+        if self.ids_ is not None:
+            folder.strings(IDS, self.ids_)
 
     def _load(self, folder: FolderReader) -> None:
         self.targets_ = folder.matrix("targets", (None, len(self._fitted())))
         vectors = load_vectors(folder, self.config)
         self.search_ = DocumentSearch.load(folder, self.config.search, vectors, self.targets_.shape[0])
+        # Models of earlier versions do not have them.
+        self.ids_ = folder.strings(IDS, self.targets_.shape[0]) if folder.has(f"{IDS}.safetensors") else None
+
+
+def joined_ids(known: Strings | None, documents: int, corpus: Corpus) -> Strings | None:
+    """The ids of the documents so far, then those of a corpus; where only one side has ids, the other has its numbers.
+
+    >>> more = Corpus.of(["blue sky"])
+    >>> list(joined_ids(Strings.of(["d7", "d9"]), 2, more)), joined_ids(None, 2, more)
+    (['d7', 'd9', '2'], None)
+    """
+    if known is None and corpus.ids is None:
+        return None
+    before = known if known is not None else Strings.of(map(str, range(documents)))
+    after = corpus.ids
+    if after is None:
+        after = Strings.of(map(str, range(documents, documents + len(corpus))))
+    return Strings.joined([before, after])
