@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sparse import Csr, make_csr
 from xmtc.corpus.strings import Rows, Strings, chosen_rows
+from xmtc.display import escaped, further, html_box, html_table, printable, shortened
 from xmtc.errors import XmtcError
 from xmtc.extras import require
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from xmtc.corpus.splits import SplitMethod
 
 FEW_DOCUMENTS = 32
+SHOWN_ROWS, SHOWN_LABELS, SHOWN_TEXT = 5, 6, 200  # documents, labels of each and characters of a text in a notebook
 _PLAIN = (list, tuple, Strings)
 WEIGHTS = ("document_weights", "label_weights")
 
@@ -170,9 +172,26 @@ class Corpus:
         )
 
     def __repr__(self) -> str:
+        return f"Corpus({printable(self.name)}: {self._size()})"
+
+    def _size(self) -> str:
         holds = " and ".join(w for w, has in (("texts", self.texts), ("features", self.features)) if has is not None)
         documents = f"{len(self):,} documents" + (f" with {holds}" if holds else "")
-        return f"Corpus({self.name}: {documents}, {len(self.labels):,} labels)"
+        return f"{documents}, {len(self.labels):,} labels"
+
+    def _repr_html_(self) -> str:
+        """The first documents as a table."""
+        rows = []
+        for at in range(min(SHOWN_ROWS, len(self))):
+            labels = self.labels_of(at)
+            names = [shortened(self.labels.name(label)) for label in labels[:SHOWN_LABELS]]
+            names += further(SHOWN_LABELS, len(labels), "labels")
+            text = [] if self.texts is None else [escaped(shortened(self.texts[at], SHOWN_TEXT))]
+            features = [] if self.features is None else [f"{np.diff(self.features.indptr[at : at + 2])[0]:,}"]
+            rows.append([escaped(shortened(self.id(at))), *text, *features, ", ".join(map(escaped, names))])
+        kinds = [kind for kind, has in (("text", self.texts), ("features", self.features)) if has is not None]
+        table = html_table(["id" if self.ids is not None else "", *kinds, "labels"], rows) if rows else ""
+        return html_box(self.name, self._size(), table, notes=further(SHOWN_ROWS, len(self), "documents"))
 
     def id(self, at: int) -> str:
         """The identifier of document `at`, or its position where the corpus has no identifiers."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +23,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from xmtc import hub
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.frames import Table, whole_number
+from xmtc.corpus.frames import Table, described, whole_number
 from xmtc.corpus.inputs import labelled, unlabelled, validation
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sketch import Sketch
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, XmtcError
 from xmtc.extras import require
 from xmtc.memory import available_memory
-from xmtc.models import card
+from xmtc.models import card, shown
 from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
 from xmtc.models.config_errors import describe
-from xmtc.models.explanation import Explanation
+from xmtc.models.explanation import Explanation, Explanations
 from xmtc.models.precision_recall import Choice, ThresholdCurve
 from xmtc.models.restriction import allowed_labels, predict_within
 from xmtc.models.thresholds import SMOOTHING, Thresholds
@@ -93,6 +93,12 @@ class Model(ABC):
     def __init__(self, **hyper_parameters: Any) -> None:
         self.config = self.parse_config(hyper_parameters)
         self.training_ = {}
+
+    def __repr__(self) -> str:
+        return shown.text_of(self)
+
+    def _repr_html_(self) -> str:
+        return shown.html_of(self)
 
     @classmethod
     def parse_config(cls, hyper_parameters: Mapping[str, Any]) -> ModelConfig:
@@ -312,13 +318,27 @@ class Model(ABC):
             raise ConfigError(f"device {device}: this {self.name} model computes on a CPU; leave the device out")
         return self
 
-    def explain(self, text: str, label: str) -> Explanation:
-        """Why (or why not) a text gets a label, given by key or name."""
+    @overload
+    def explain(self, text: str, label: str) -> Explanation: ...
+    @overload
+    def explain(self, text: str, label: None = None, *, k: int = 3) -> Explanations: ...
+    def explain(self, text: str, label: str | None = None, *, k: int = 3) -> Explanation | Explanations:
+        """Why (or why not) a text gets a label, given by key or name; without one, why it gets its k best labels."""
         labels = self._fitted()
         if not self.capabilities.explain:
             raise XmtcError(f"{self.name} cannot explain its answers; `xmtc models` shows which methods can")
-        why = self._explain(text, labels.find(label))
-        return why if self.calibration_ is None else replace(why, score=self.calibration_.one(why.score))
+        if not isinstance(text, str):
+            raise XmtcError(f"explain takes one text, not {described(text)}; call it for each text")
+        if label is not None:
+            return self._explained(text, labels.find(label))
+        best = self.predict([text], k).ids[0].tolist()
+        return Explanations(self._explained(text, at) for at in best if at >= 0)
+
+    def _explained(self, text: str, label: int) -> Explanation:
+        """`_explain` with what it leaves to the base class: the text, the label's key, the calibrated score."""
+        why = self._explain(text, label)
+        score = why.score if self.calibration_ is None else self.calibration_.one(why.score)
+        return replace(why, score=score, text=why.text or text, key=self._fitted().key(label))
 
     def save(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
         """Write the model to a folder, replacing an older model; `about` goes into its manifest."""

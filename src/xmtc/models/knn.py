@@ -24,6 +24,7 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import with_columns
+from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation
@@ -38,6 +39,8 @@ from xmtc.text.tfidf import TfIdfSettings
 
 if TYPE_CHECKING:
     from torch import nn
+
+IDS = "documents"
 
 
 class KnnSearch(SearchSettings):
@@ -87,6 +90,7 @@ class NearestNeighbours(Model):
     search_: DocumentSearch
     targets_: Csr
     weights_: NDArray[np.float32] | None = None  # of the training documents
+    ids_: Strings | None = None  # of the training documents, if they have some: explanations name them
 
     def check_installed(self) -> None:
         """A MissingExtra if the vectors that documents are compared by need more than the core."""
@@ -104,7 +108,7 @@ class NearestNeighbours(Model):
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         vectors, matrix = fit_vectors(self.config, corpus, device="auto")
         self.search_ = DocumentSearch.of(self.config.search, vectors, matrix, corpus.texts, self.config.seed)
-        self.targets_, self.weights_ = corpus.targets, corpus.document_weights
+        self.targets_, self.weights_, self.ids_ = corpus.targets, corpus.document_weights, corpus.ids
 
     def _networks(self) -> list[nn.Module]:
         if self.config.search.vectors != "encoder":
@@ -121,6 +125,7 @@ class NearestNeighbours(Model):
             both = (self.weights_, self.targets_.shape[0]), (corpus.document_weights, len(corpus))
             parts = [np.ones(size, np.float32) if given is None else given for given, size in both]
             self.weights_ = np.concatenate(parts)
+        self.ids_ = joined_ids(self.ids_, self.targets_.shape[0], corpus)
         wider = with_columns(self.targets_, corpus.targets.shape[1])
         self.targets_ = csr_array(vstack([wider, corpus.targets], format="csr"))
 
@@ -153,9 +158,10 @@ class NearestNeighbours(Model):
         shares = parts @ (weights / similarity)[carries] / weights.sum()
         order = np.argsort(-shares)
         listed = tuple((words[at], float(shares[at])) for at in order if shares[at] != 0)
+        nearest = int(rows[carries][0])
         evidence = (
-            f"{int(carries.sum())} of {len(rows)} neighbours have this label; the nearest of them is "
-            f"training document {int(rows[carries][0])} (similarity {similarity[carries][0]:.2f})",
+            f"{int(carries.sum())} of {len(rows)} neighbours have this label; the nearest of them is training document "
+            f"{nearest if self.ids_ is None else self.ids_[nearest]} (similarity {similarity[carries][0]:.2f})",
         )
         return Explanation(labels.name(label), float(weights[carries].sum() / weights.sum()), listed, evidence)
 
@@ -164,6 +170,8 @@ class NearestNeighbours(Model):
         folder.matrix("targets", self.targets_)
         if self.weights_ is not None:
             folder.arrays("weights", {"weights": self.weights_})
+        if self.ids_ is not None:
+            folder.strings(IDS, self.ids_)
 
     def _load(self, folder: FolderReader) -> None:
         self.targets_ = folder.matrix("targets", (None, len(self._fitted())))
@@ -175,3 +183,21 @@ class NearestNeighbours(Model):
                 self.weights_ = weights = folder.arrays("weights")["weights"]
                 if weights.dtype != np.float32 or weights.shape != (documents,) or not (weights > 0).all():
                     raise ValueError(f"weights of {weights.dtype} {weights.shape} for {documents} documents")
+        # Models of earlier versions do not have them.
+        self.ids_ = folder.strings(IDS, documents) if folder.has(f"{IDS}.safetensors") else None
+
+
+def joined_ids(known: Strings | None, documents: int, corpus: Corpus) -> Strings | None:
+    """The ids of the documents so far, then those of a corpus; where only one side has ids, the other has its numbers.
+
+    >>> more = Corpus.of(["blue sky"])
+    >>> list(joined_ids(Strings.of(["d7", "d9"]), 2, more)), joined_ids(None, 2, more)
+    (['d7', 'd9', '2'], None)
+    """
+    if known is None and corpus.ids is None:
+        return None
+    before = known if known is not None else Strings.of(map(str, range(documents)))
+    after = corpus.ids
+    if after is None:
+        after = Strings.of(map(str, range(documents, documents + len(corpus))))
+    return Strings.joined([before, after])

@@ -217,8 +217,7 @@ class NeighbourKnowledge:
         if self.teacher is not None:
             folder.arrays("teacher", self.teacher.to_arrays())
         if self.ids is not None:
-            utf8, offsets = self.ids.compact()
-            folder.arrays("documents", {"utf8": utf8, "offsets": offsets})
+            folder.strings("documents", self.ids)
 
     def load(
         self, folder: FolderReader, most_words: int, vocabulary: int, encoder: EncoderSettings | None = None
@@ -237,11 +236,7 @@ class NeighbourKnowledge:
                 if self.teacher.words.shape[1] != most_words:
                     raise ValueError(f"descriptions of {self.teacher.words.shape[1]} words, not {most_words}")
         if folder.has("documents.safetensors"):
-            with folder.building("documents"):
-                arrays = folder.arrays("documents")
-                self.ids = Strings.checked(arrays["utf8"], arrays["offsets"])
-                if len(self.ids) != documents:
-                    raise ValueError(f"names of {len(self.ids)} documents, not {documents}")
+            self.ids = folder.strings("documents", documents)
 
 
 def _entries(matrix: Csr, row: int) -> list[int]:
