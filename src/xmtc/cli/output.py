@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
+
+from xmtc.display import printable as printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,18 +30,6 @@ Recall = Annotated[
 ]
 
 UNBROKEN = 1000  # characters of a line where nobody looks at a terminal
-
-# Control characters, and those that turn the direction of writing, can rewrite what a terminal shows.
-UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-def printable(text: str) -> str:
-    r"""The text on one line, with characters that would steer a terminal written as escapes.
-
-    >>> printable("red\x1b[31m\nsky"), printable("東京 – Ünlü")
-    ('red\\x1b[31m sky', '東京 – Ünlü')
-    """
-    return UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text.replace("\n", " "))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import numpy as np
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.sources import replacing
+from xmtc.display import html_box, html_table
 from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.evaluation.set_metrics import CoverageError
 from xmtc.predictions import Predictions
@@ -67,6 +68,13 @@ class Evaluation:
         lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in (header, *rows)]
         lines.insert(1, "  ".join("─" * width for width in widths))
         return "\n".join([*lines, *self.notes()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._table()
+        return html_box("Evaluation", "", html_table(header, rows, numbers=True), notes=self.notes())
 
     def rich_table(self) -> Table:
         """The printed table for a rich console."""

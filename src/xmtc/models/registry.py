@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xmtc.errors import BadModelFolder, ConfigError
-from xmtc.models.base import Model
+from xmtc.models.base import Model, WeightKind
 from xmtc.storage import opening
 
 #: name -> module and class
@@ -58,6 +58,15 @@ def model_class(name: str) -> type[Model]:
     module, class_name = CATALOGUE[name].split(":")
     found: type[Model] = getattr(importlib.import_module(module), class_name)
     return found
+
+
+def weighing(kind: WeightKind) -> list[str]:
+    """The methods that can be trained with weights of documents, or of labels.
+
+    >>> "dismec" in weighing("labels"), "prior" in weighing("labels")
+    (True, False)
+    """
+    return [name for name in CATALOGUE if kind in model_class(name).capabilities.weights]
 
 
 def make(name: str, **hyper_parameters: Any) -> Model:

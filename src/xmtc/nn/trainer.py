@@ -126,7 +126,8 @@ class Trainer:
             batch = self.learner.batch(documents, np.random.default_rng(derived_seed(self.seed, self.epoch, index, 2)))
             return batch.pinned() if self.fabric.device.type == "cuda" else batch
 
-        return prefetched(epoch_batches(self.learner.lengths, self.settings.batch_size, self.seed, self.epoch), make)
+        size, random = self.settings.batch_size, self.settings.batches == "random"
+        return prefetched(epoch_batches(self.learner.lengths, size, self.seed, self.epoch, random), make)
 
     def backward(self, documents: Ints, batch: Batch, seed: int) -> Tensor:
         """Add the gradients of a batch's loss to those of the weights; returns the loss, or this process's share of it.

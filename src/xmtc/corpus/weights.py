@@ -1,0 +1,113 @@
+"""How much documents and labels count in training: numbers from what users have, checked.
+
+A document with the weight 2 counts as if it were there twice, one with the weight 0 as if it were not there. The weight
+of a label multiplies the loss of its positive examples, the documents that have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xmtc.corpus.frames import described, plain
+from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import BadLine, Source, decode
+from xmtc.errors import BadInput, XmtcError
+
+Floats = NDArray[np.float32]
+LARGEST = float(np.finfo(np.float32).max)
+FORM = "a line for each label: its key or name, a tab, and its weight"
+
+
+def document_weights(values: Any, ids: list[str] | int, name: str = "document_weights") -> Floats:
+    """A weight from 0 for each document; `ids` are what an error calls them, or their number.
+
+    >>> document_weights([1, "2.5", 0], 3).tolist()
+    [1.0, 2.5, 0.0]
+    """
+    weights = _numbers(values, name)
+    count = ids if isinstance(ids, int) else len(ids)
+    if len(weights) != count:
+        raise XmtcError(f"{name}: {len(weights)} weights for {count} documents")
+    wrong = np.flatnonzero(~((weights >= 0) & (weights <= LARGEST)))
+    if len(wrong):
+        at = int(wrong[0])
+        which = f"of document {ids[at]!r}" if not isinstance(ids, int) else f"of document {at} (from 0)"
+        raise XmtcError(f"{name}: the weight {which} is {weights[at]:g}; a finite number from 0 is needed")
+    if not weights.any():
+        raise XmtcError(f"{name}: all weights are 0, so there is nothing to learn from")
+    return weights.astype(np.float32)
+
+
+def label_weights(values: Any, labels: LabelSet, name: str = "label_weights") -> Floats:
+    """A weight above 0 for each label: from a mapping by key or name, where labels without one have 1, or an array.
+
+    >>> label_weights({"b": 3}, LabelSet.of(["a", "b"])).tolist()
+    [1.0, 3.0]
+    """
+    if not isinstance(values, Mapping):
+        weights = _numbers(values, name)
+        if len(weights) != len(labels):
+            raise XmtcError(f"{name}: {len(weights)} weights for {len(labels)} labels")
+    else:
+        given = _numbers(list(values.values()), name)
+        weights = np.ones(len(labels))
+        named: dict[str, list[int]] = {}
+        for key, weight in zip(map(str, values), given.tolist(), strict=True):
+            at = labels.index(key)
+            if at < 0 and not named:
+                for label in range(len(labels)):
+                    named.setdefault(labels.name(label), []).append(label)
+            weights[[at] if at >= 0 else named.get(key) or [labels.find(key)]] = weight
+    wrong = np.flatnonzero(~((weights.astype(np.float32) > 0) & (weights <= LARGEST)))
+    if len(wrong):
+        at = int(wrong[0])
+        raise XmtcError(f"{name}: the weight of {labels.name(at)!r} is {weights[at]:g}; a number above 0 is needed")
+    return weights.astype(np.float32)
+
+
+def read_label_weights(path: str | Path) -> dict[str, float]:
+    """Read a file with a label and its weight on each line, separated by a tab; a header `label weight` is skipped."""
+    found: dict[str, float] = {}
+    for number, line in Source(path).lines():
+        try:
+            label, tab, cell = decode(line).rpartition("\t")
+            label, cell = label.strip(), cell.strip()
+            if not found and (label, cell) == ("label", "weight"):
+                continue
+            if not tab or not label:
+                raise BadLine("no label and weight with a tab between them")
+            if label in found:
+                raise BadLine(f"the label {label!r} is there twice")
+            try:
+                found[label] = float(cell)
+            except ValueError:
+                raise BadLine(f"the weight of {label!r} is {cell!r}, not a number") from None
+        except BadLine as error:
+            raise BadInput(path, number, error.problem, error.remedy or FORM) from error
+    if not found:
+        raise BadInput(path, None, "there is no weight in it", FORM)
+    return found
+
+
+def _numbers(values: Any, name: str) -> NDArray[np.float64]:
+    """The values as numbers; an error that says which one is none."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise XmtcError(f"{name} is {described(values)}; a list or array of numbers is needed")
+    listed = list(plain(values))
+    try:
+        numbers = np.asarray(listed, np.float64)
+    except (ValueError, TypeError):
+        numbers = np.zeros((0, 0))
+    if numbers.ndim == 1:
+        return numbers
+    for at, value in enumerate(listed):
+        try:
+            float(value)
+        except (ValueError, TypeError):
+            raise XmtcError(f"{name}[{at}] is {described(value)}, not a number") from None
+    raise XmtcError(f"{name}: a list or array of one dimension is needed")
