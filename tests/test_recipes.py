@@ -24,7 +24,7 @@ def test_there_are_recipes() -> None:
 def test_recipe_fits_the_code(path: Path) -> None:
     recipe = read_sweep(str(path))
     assert recipe.model in CATALOGUE
-    assert recipe.model == path.parent.name, "a recipe lies in the folder of its model"
+    assert recipe.model == path.relative_to(FOLDER).parts[0], "a recipe lies in the folder of its model"
     for point in recipe.points():
         hyper_parameters = deepcopy(recipe.values)
         for key, value in point.items():

@@ -11,15 +11,16 @@ that the words of the text see the teacher's. Mean and maximum over all places, 
 
 Where it differs: the paper looks for neighbours among "training and validation set", so that a training document finds
 itself, and with itself the correct answer. Here only training documents are neighbours, never the text itself nor a
-copy of it, for training, validation and test alike (see `xmtc.search.neighbours`). The mask is causal, the loss is
-taken on logits, labels without parents are kept (the paper's Algorithm 1 drops them, its prose does not), mean and max
-pooling take the place that the paper leaves open. Without a hierarchy, clusters of labels are parents; without names,
-the strongest words of their documents describe labels. Our additions are off by default: the log-odds of the
-neighbours' votes are added to the scores (`votes`), and so is the similarity of the text to labels' names (`names`);
-the bottleneck also sees the vector of a pretrained encoder (`encoded`); knowledge is dropped in training
-(`knowledge_dropout`); near duplicates are no neighbours (`search.max_similarity`); other vectors find the neighbours
-(`search.vectors`); with many labels only candidates are scored: those of the neighbours, those of the best clusters, or
-both (`candidates`).
+copy of it, for training, validation and test alike (see `xmtc.search.neighbours`). Every other formula can be had as
+printed (docs/methods/treaderxml.md lists them; recipes/treaderxml/paper sets them). By default labels without parents
+are kept, a place of the knowledge is a mean over the labels with a word there, mean and max pooling take the place that
+the paper leaves open, the bottleneck has a bias and a ReLU, labels' scores a bias that starts from their frequency.
+Without a hierarchy, clusters of labels are parents; without names, the strongest words of their documents describe
+labels. Our additions are off by default: the log-odds of the neighbours' votes are added to the scores (`votes`), and
+so is the similarity of the text to labels' names (`names`); the bottleneck also sees the vector of a pretrained encoder
+(`encoded`); knowledge is dropped in training (`knowledge_dropout`); near duplicates are no neighbours in training
+(`search.max_similarity`); other vectors find the neighbours (`search.vectors`); with many labels only candidates are
+scored: those of the neighbours, those of the best clusters, or both (`candidates`).
 
 Cost: training a document takes about 3 x tokens x dimensions x (24 x dimensions + 3 x tokens) for the reading and 3 x
 bottleneck x labels (or candidates) for the scores; memory grows with words x dimensions and labels x bottleneck, five
