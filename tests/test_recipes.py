@@ -24,7 +24,7 @@ def test_there_are_recipes() -> None:
 def test_recipe_fits_the_code(path: Path) -> None:
     recipe = read_sweep(str(path))
     assert recipe.model in CATALOGUE
-    assert recipe.model == path.parent.name, "a recipe lies in the folder of its model"
+    assert recipe.model == path.relative_to(FOLDER).parts[0], "a recipe lies in the folder of its model"
     for point in recipe.points():
         hyper_parameters = deepcopy(recipe.values)
         for key, value in point.items():
@@ -58,9 +58,10 @@ def test_a_file_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("wrong", "hint"),
     [
-        ("dismec/papre", "did you mean dismec/paper?"),
-        ("debtags", "did you mean aplc_xlnet/debtags, attentionxml/debtags, fasttext/debtags?"),
-        ("dismec", "did you mean dismec/paper?"),
+        ("dismec/paper", "did you mean dismec/paper/default?"),
+        ("attentionxml/paper/eurlx", "did you mean attentionxml/paper/eurlex, "),
+        ("debtags", "did you mean aplc_xlnet/debtags, aplc_xlnet/paper/debtags, attentionxml/debtags?"),
+        ("dismec", "did you mean dismec/paper/default?"),
         ("zzz.yaml", "give a file or a name such as "),
     ],
 )

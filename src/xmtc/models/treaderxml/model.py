@@ -88,7 +88,7 @@ class TReaderTraining(TrainingSettings):
 
 
 class TReaderXmlConfig(ModelConfig):
-    """Neighbours, what is known from them, the network, and its training; recipes/treaderxml has the paper's settings.
+    """Neighbours, what is known from them, the network, its training; recipes/treaderxml/paper has the paper's form.
 
     `branches` and `reading` are the paper's ablation (Table 3). `words` are for texts and descriptions, and for the
     search unless it has other vectors; `encoder` is for `search.vectors` encoder and for `encoded`.
