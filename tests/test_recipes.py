@@ -58,9 +58,10 @@ def test_a_file_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("wrong", "hint"),
     [
-        ("dismec/papre", "did you mean dismec/paper?"),
-        ("debtags", "did you mean aplc_xlnet/debtags, attentionxml/debtags, fasttext/debtags?"),
-        ("dismec", "did you mean dismec/paper?"),
+        ("dismec/paper", "did you mean dismec/paper/default?"),
+        ("attentionxml/paper/eurlx", "did you mean attentionxml/paper/eurlex, "),
+        ("debtags", "did you mean aplc_xlnet/debtags, aplc_xlnet/paper/debtags, attentionxml/debtags?"),
+        ("dismec", "did you mean dismec/paper/default?"),
         ("zzz.yaml", "give a file or a name such as "),
     ],
 )

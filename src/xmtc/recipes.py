@@ -65,9 +65,9 @@ def put_value(hyper_parameters: dict[str, Any], path: str, value: Any) -> None:
 
 
 def recipe_folder() -> Path:
-    """The folder of the recipes that come with the package: MODEL/NAME.yaml.
+    """The folder of the recipes that come with the package: MODEL/NAME.yaml, the papers' own MODEL/paper/NAME.yaml.
 
-    >>> (recipe_folder() / "attentionxml" / "debtags.yaml").is_file()
+    >>> (recipe_folder() / "attentionxml" / "paper" / "eurlex.yaml").is_file()
     True
     """
     here = Path(__file__).parent
@@ -90,9 +90,9 @@ def recipe_file(name: str) -> Path:
 
     >>> recipe_file("knn/default").name
     'default.yaml'
-    >>> recipe_file("dismec/papers")
+    >>> recipe_file("dismec/paper")
     Traceback (most recent call last):
-    xmtc.errors.BadInput: dismec/papers: no such recipe; did you mean dismec/paper?
+    xmtc.errors.BadInput: dismec/paper: no such recipe; did you mean dismec/paper/default?
     """
     import difflib
 

@@ -1,4 +1,4 @@
-"""`xmtc convert`: from any format into any other, and splitting into train and test."""
+"""`xmtc convert`: from any format into any other, splitting into train and test, and samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,13 @@ def convert(
     part: Annotated[str, typer.Option("--part", help="Of a folder: train or test.")] = "train",
     test: Annotated[str | None, typer.Option("--test", help="Split off this share or number; OUT is a folder.")] = None,
     split: Annotated[str, typer.Option("--split", help="random, stratified, blocks, or key:FIELD.")] = "random",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the split.")] = 0,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            "--sample", min=1, help="Keep this many documents, drawn at random; a folder's dev and test stay."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the split and of the sample.")] = 0,
     tfidf: Annotated[bool, typer.Option("--tfidf", help="Turn texts into tf-idf features.")] = False,
     dedup: Annotated[
         str | None, typer.Option("--dedup", help="Keep the first of documents with the same text: exact or near.")
@@ -36,13 +42,13 @@ def convert(
     ] = False,
     reading: Reading = Reading(),
 ) -> None:
-    """Convert a corpus, or split it into a folder with train and test.
+    """Convert a corpus, split it into a folder with train and test, or draw a sample of it.
 
     Example: `xmtc convert docs.csv corpus/ --test 0.1 --split stratified`
     """
     from xmtc.corpus import folder
     from xmtc.corpus.io import write
-    from xmtc.corpus.overwriting import check_overwriting, files_read, files_written
+    from xmtc.corpus.overwriting import becomes_folder, check_overwriting, files_read, files_written
     from xmtc.errors import ConfigError
 
     if part not in ("train", "test"):
@@ -54,15 +60,33 @@ def convert(
         raise ConfigError(f"--dedup {dedup}: exact or near was expected")
     if test is not None and (to is not None or target == "-"):
         raise ConfigError("--test writes a folder of JSON lines; name a folder as OUT, and leave out --to")
-    written = files_written(target, to) if test is None else folder.files_written(target, ["train", "test"])
+    others = folder.other_parts(source) if sample is not None and test is None and part == "train" else []
+    if not becomes_folder(target, to):
+        others = []
+    if others and tfidf:
+        raise ConfigError("--sample keeps a folder's other parts as texts; leave out --tfidf, or write to a file")
+    if test is not None:
+        written = folder.files_written(target, ["train", "test"])
+    elif others:
+        written = folder.files_written(target, ["train", *others])
+    else:
+        written = files_written(target, to)
     check_overwriting(source, target, written, files_read(source, reading.label_set), force=force)
     keep = (key,) if key and key != "id" else ()
     corpus = reading.read_labelled(source, cast("Part", part), unlabelled=unlabelled, keep=keep)
     if dedup is not None:
         corpus = without_duplicates(corpus, cast("Method", dedup))
         report_leakage(corpus, source, part, reading, cast("Method", dedup))
+    if sample is not None:
+        corpus = sampled(corpus, sample, seed)
     if tfidf:
         corpus = with_tfidf(corpus)
+    if others:
+        kept = {name: reading.read(source, cast("Part", name), unlabelled=unlabelled) for name in others}
+        folder.write({"train": corpus, **kept}, target)
+        sizes = ", ".join(f"{len(documents):,} in {name}" for name, documents in kept.items())
+        print(f"{target}: {len(corpus):,} documents in train, {sizes}", file=sys.stderr)
+        return
     if test is not None:
         size = share_or_number(test, "--test")
         rest, held_out = corpus.split(size, seed=seed, method=cast("SplitMethod", method), key=key or None)
@@ -71,6 +95,15 @@ def convert(
         return
     write(corpus, target, to)
     print(f"{target}: {len(corpus):,} documents, {len(corpus.labels):,} labels", file=sys.stderr)
+
+
+def sampled(corpus: Corpus, size: int, seed: int) -> Corpus:
+    """So many of the documents, drawn at random, in the order of the file."""
+    from xmtc.errors import ConfigError
+
+    if size > len(corpus):
+        raise ConfigError(f"--sample {size}: {corpus.name} has {len(corpus):,} documents; give at most {len(corpus):,}")
+    return corpus if size == len(corpus) else corpus.split(size, seed=seed)[1]
 
 
 def without_duplicates(corpus: Corpus, method: Method) -> Corpus:

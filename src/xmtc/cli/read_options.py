@@ -28,7 +28,7 @@ REMEMBERED: dict[str, Any] = {
 }
 
 
-Part = Literal["train", "test"]
+Part = Literal["train", "dev", "test"]
 
 
 def _option(name: str, help: str, min: int | None = None, max: int | None = None) -> Any:

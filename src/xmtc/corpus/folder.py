@@ -16,8 +16,15 @@ SUFFIX = ".jsonl.gz"
 
 
 def has_part(folder: str | Path, part: str) -> bool:
-    """Whether the folder has a file, or a folder of texts, of this part, "train" or "test"."""
+    """Whether the folder has a file, or a folder of texts, of this part, "train", "dev" or "test"."""
     return bool(_candidates(Path(folder), part)) or _has_texts(Path(folder) / part, unlabelled=True)
+
+
+def other_parts(path: str | Path) -> list[str]:
+    """The parts beside "train" that a corpus which is a folder has: those of "dev" and "test"; none for a file."""
+    if str(path) == "-" or not Path(path).is_dir():
+        return []
+    return [part for part in ("dev", "test") if has_part(path, part)]
 
 
 def part_of_texts(path: str | Path, part: str, *, unlabelled: bool, format: str | None) -> Path | None:
@@ -93,7 +100,7 @@ def write(parts: Mapping[str, Corpus], path: str | Path) -> None:
 
 def _check_labels_kept(folder: Path, parts: Mapping[str, Corpus], labels: LabelSet) -> None:
     """XmtcError if `labels.tsv` would lose labels, and their names, while another part of the folder stays."""
-    stays = [part for part in ("train", "test") if part not in parts and has_part(folder, part)]
+    stays = [part for part in ("train", "dev", "test") if part not in parts and has_part(folder, part)]
     file = folder / label_file.NAME
     if stays and file.is_file() and any(labels.index(key) < 0 for key in label_file.read(file).keys):
         raise XmtcError(f"{file} holds labels that the {stays[0]} part there may need; write to another folder")

@@ -17,7 +17,7 @@ from xmtc.corpus.formats import by_suffix, format_module
 from xmtc.corpus.sources import file_and_sheet
 from xmtc.errors import BadInput
 
-CORPUS_FILE = re.compile(r"(train|test)[._]|labels\.").match
+CORPUS_FILE = re.compile(r"(train|dev|test)[._]|labels\.").match
 
 
 def becomes_folder(path: str | Path, format: str | None = None) -> bool:

@@ -52,7 +52,7 @@ BLOCKS_A_CORE = 8  # at least, so that no core waits long for the last block of 
 
 
 class DismecConfig(ModelConfig):
-    """The classifiers; recipes/dismec/paper.yaml has the paper's values."""
+    """The classifiers; recipes/dismec/paper has the paper's values."""
 
     loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
     """Loss of the classifiers: squared_hinge (a linear SVM) or logistic."""

@@ -9,7 +9,7 @@ the product of exp(-max(0, 1 - w x)^2) down its path; a beam follows the 10 best
 averaged.
 
 Where it differs: leaves are larger than the paper's (100 labels), which is more accurate, and the tolerance is 0.2
-instead of 0.1, which is faster and as good; recipes/parabel/paper.yaml has the paper's settings. The trees split
+instead of 0.1, which is faster and as good; recipes/parabel/paper has the paper's settings. The trees split
 exactly ceil(log2(labels / 400)) times, so that all paths are of one length. The bias is regularised towards "no" (see
 `xmtc.kernels.coordinate_descent`). A label without documents takes no part in the clustering and gets the answer "no".
 

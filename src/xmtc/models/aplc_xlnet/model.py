@@ -10,11 +10,11 @@ together: AdamW, a learning rate each for encoder, hidden layer and output, whic
 
 Where it differs: any encoder of Hugging Face's form can take the place of XLNet, and then the method is called
 APLC-<encoder> (`title`). Lower layers can be frozen (`encoder.frozen_layers`); what they find is computed once. Labels
-without training documents are left out. The paper chose its last epoch on test documents; here documents are held out,
-the weights with their best nDCG@5 are kept, and weights can be averaged. What is above the encoder can be trained
-first, alone (`training.head_epochs`). Loss and tails are those of the authors' code by default; options have what the
-paper prints (`loss_mean`, `root_negatives`, `tails`), see `xmtc.models.aplc_xlnet.adaptive_clusters`. Documents of
-similar length share a batch.
+without training documents are left out. The authors' code holds nothing out and evaluates all its checkpoints on test
+documents; here documents are held out, the weights with their best nDCG@5 are kept, and weights can be averaged. What
+is above the encoder can be trained first, alone (`training.head_epochs`). Loss and tails are those of the authors' code
+by default; options have what the paper prints (`loss_mean`, `root_negatives`, `tails`), see
+`xmtc.models.aplc_xlnet.adaptive_clusters`. Documents of similar length share a batch.
 
 Cost: the encoder takes 2 x its weights x tokens for a document, three times that in training (a fifth of it if four of
 five layers are frozen), the output `xmtc.models.aplc_xlnet.costs`. Memory grows with all weights, seven numbers for
@@ -75,7 +75,7 @@ class AplcTraining(TransformerTraining):
 
 
 class AplcConfig(ModelConfig):
-    """The encoder, the label clusters, and training; recipes/aplc_xlnet has the paper's settings and ours.
+    """The encoder, the label clusters, and training; recipes/aplc_xlnet/paper has the paper's form.
 
     `partition` as proportions adds up to 1, such as [0.7, 0.2, 0.1]; as cut-offs it rises, such as [1000, 4000].
     """

@@ -66,7 +66,7 @@ CANDIDATE_LABELS, FEWEST_PARENTS = 512, 15
 
 
 class AttentionXmlConfig(ModelConfig):
-    """The network, the label tree above it, and the training; recipes/attentionxml has the paper's settings.
+    """The network, the label tree above it, and the training; recipes/attentionxml/paper has the paper's form.
 
     With `logsumexp_score` the score also has the log-mean-exp of a label's attention scores.
     """

@@ -77,7 +77,7 @@ class LightXmlTraining(TransformerTraining):
 
 
 class LightXmlConfig(ModelConfig):
-    """The encoder, the label clusters, and training; recipes/lightxml has the paper's settings and ours."""
+    """The encoder, the label clusters, and training; recipes/lightxml/paper has the paper's settings."""
 
     encoder: EncoderSettings = EncoderSettings()
     layers: PositiveInt = 5

@@ -75,7 +75,7 @@ class RankAeTraining(TrainingSettings):
 
 
 class RankAeConfig(ModelConfig):
-    """The network, what it learns, and how; recipes/rank_ae has the paper's settings and ours.
+    """The network, what it learns, and how; recipes/rank_ae/paper has the paper's form.
 
     `feature_noise` is for every feature, present or not, of documents of length 1: what L2 regularisation is to a
     linear model, and with few documents most of what keeps the network from learning them by heart.

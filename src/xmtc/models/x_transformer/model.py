@@ -96,7 +96,7 @@ class MatcherTraining(TransformerTraining):
 
 
 class XTransformerConfig(ModelConfig):
-    """Encoder, clusters, matcher and ranker; recipes/x_transformer has the paper's settings and ours."""
+    """Encoder, clusters, matcher and ranker; recipes/x_transformer/paper has the paper's settings."""
 
     encoder: EncoderSettings = EncoderSettings()
     label_vectors: Annotated[tuple[Clustering, ...], Field(min_length=1)] = ("documents",)
