@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xmtc.corpus.io import write as write
     from xmtc.corpus.labels import LabelSet as LabelSet
     from xmtc.errors import XmtcError as XmtcError
+    from xmtc.evaluation.compare import compare as compare
     from xmtc.evaluation.evaluate import evaluate as evaluate
     from xmtc.models.registry import load as load
     from xmtc.models.registry import make as make
@@ -27,13 +28,14 @@ _HOME = {
     "LabelSet": "xmtc.corpus.labels",
     "Predictions": "xmtc.predictions",
     "XmtcError": "xmtc.errors",
+    "compare": "xmtc.evaluation.compare",
     "evaluate": "xmtc.evaluation.evaluate",
     "load": "xmtc.models.registry",
     "make": "xmtc.models.registry",
     "read": "xmtc.corpus.io",
     "write": "xmtc.corpus.io",
 }
-__all__ = ["Corpus", "LabelSet", "Predictions", "XmtcError", "evaluate", "load", "make", "read", "write"]
+__all__ = ["Corpus", "LabelSet", "Predictions", "XmtcError", "compare", "evaluate", "load", "make", "read", "write"]
 
 
 def __getattr__(name: str) -> Any:
