@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xmtc.corpus.io import write as write
     from xmtc.corpus.labels import LabelSet as LabelSet
     from xmtc.errors import XmtcError as XmtcError
+    from xmtc.evaluation.compare import compare as compare
     from xmtc.evaluation.evaluate import evaluate as evaluate
     from xmtc.models import CallablePackage
     from xmtc.models.registry import load as load
@@ -30,6 +31,7 @@ _HOME = {
     "LabelSet": "xmtc.corpus.labels",
     "Predictions": "xmtc.predictions",
     "XmtcError": "xmtc.errors",
+    "compare": "xmtc.evaluation.compare",
     "evaluate": "xmtc.evaluation.evaluate",
     "load": "xmtc.models.registry",
     "make": "xmtc.models.registry",
@@ -37,7 +39,19 @@ _HOME = {
     "read": "xmtc.corpus.io",
     "write": "xmtc.corpus.io",
 }
-__all__ = ["Corpus", "LabelSet", "Predictions", "XmtcError", "evaluate", "load", "make", "models", "read", "write"]
+__all__ = [
+    "Corpus",
+    "LabelSet",
+    "Predictions",
+    "XmtcError",
+    "compare",
+    "evaluate",
+    "load",
+    "make",
+    "models",
+    "read",
+    "write",
+]
 
 
 def __getattr__(name: str) -> Any:
