@@ -94,8 +94,8 @@ def locate(
     return source, format or detect(source, unlabelled=unlabelled)
 
 
-def detect(source: Source, *, unlabelled: bool = False) -> str:
-    """The format of a file by its name and its first bytes; BadInput if neither tells.
+def detect(source: Source, *, unlabelled: bool = False, head: bytes | None = None) -> str:
+    """The format of a file by its name and its first bytes, or by those given; BadInput if neither tells.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp(), "docs.txt")
@@ -103,7 +103,7 @@ def detect(source: Source, *, unlabelled: bool = False) -> str:
     >>> detect(Source(file))
     'fasttext'
     """
-    head = source.head()
+    head = source.head() if head is None else head
     for name in BINARY:
         if format_module(name).sniff(head):
             return name
