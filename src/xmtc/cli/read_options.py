@@ -118,6 +118,26 @@ class Reading:
             "skip_bad": self.skip_bad,
         }
 
+    def read_weighted(self, path: str, weight_field: str | None, label_weights: str | None = None) -> Corpus:
+        """Read training documents, with each one's weight from a field and weights of labels from a file."""
+        from xmtc.corpus.weights import read_label_weights
+        from xmtc.errors import BadInput
+
+        if weight_field is None:
+            documents, weights = self.read(path), None
+        else:
+            try:
+                documents = self.read(path, keep=(weight_field,))
+            except BadInput as error:
+                if f" {weight_field!r}" not in error.problem:
+                    raise
+                remedy = "name the field of the weights with --weight-field"
+                raise BadInput(error.path, error.line, error.problem, remedy) from error
+            weights = documents.fields[weight_field]
+        names = (f"{path}: --weight-field {weight_field}", f"--label-weights {label_weights}")
+        of_labels = read_label_weights(label_weights) if label_weights is not None else None
+        return documents.with_weights(weights, of_labels, names)
+
     def read_labelled(
         self, path: str, part: Part = "train", *, unlabelled: bool = False, keep: tuple[str, ...] = ()
     ) -> Corpus:

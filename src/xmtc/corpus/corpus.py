@@ -244,7 +244,7 @@ class Corpus:
 
         made = self
         if documents is not None:
-            known = len(self) if self.ids is None else list(self.ids)
+            known = len(self) if self.ids is None else self.ids
             made = replace(made, document_weights=document_weights(documents, known, names[0]))
         if labels is not None:
             made = replace(made, label_weights=label_weights(labels, self.labels, names[1]))

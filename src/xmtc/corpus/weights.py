@@ -6,7 +6,7 @@ of a label multiplies the loss of its positive examples, the documents that have
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.frames import described, plain
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine, Source, decode
+from xmtc.corpus.strings import Strings
 from xmtc.errors import BadInput, XmtcError
 
 Floats = NDArray[np.float32]
@@ -23,21 +24,24 @@ LARGEST = float(np.finfo(np.float32).max)
 FORM = "a line for each label: its key or name, a tab, and its weight"
 
 
-def document_weights(values: Any, ids: list[str] | int, name: str = "document_weights") -> Floats:
-    """A weight from 0 for each document; `ids` are what an error calls them, or their number.
+def document_weights(values: Any, documents: Strings | int, name: str = "document_weights") -> Floats:
+    """A weight from 0 for each document; `documents` are their ids, for errors, or their number.
 
     >>> document_weights([1, "2.5", 0], 3).tolist()
     [1.0, 2.5, 0.0]
     """
-    weights = _numbers(values, name)
-    count = ids if isinstance(ids, int) else len(ids)
+
+    def called(at: int) -> str:
+        return f"document {at} (from 0)" if isinstance(documents, int) else f"document {documents[at]!r}"
+
+    weights = _numbers(values, name, called)
+    count = documents if isinstance(documents, int) else len(documents)
     if len(weights) != count:
         raise XmtcError(f"{name}: {len(weights)} weights for {count} documents")
     wrong = np.flatnonzero(~((weights >= 0) & (weights <= LARGEST)))
     if len(wrong):
         at = int(wrong[0])
-        which = f"of document {ids[at]!r}" if not isinstance(ids, int) else f"of document {at} (from 0)"
-        raise XmtcError(f"{name}: the weight {which} is {weights[at]:g}; a finite number from 0 is needed")
+        raise XmtcError(f"{name}: the weight of {called(at)} is {weights[at]:g}; a finite number from 0 is needed")
     if not weights.any():
         raise XmtcError(f"{name}: all weights are 0, so there is nothing to learn from")
     return weights.astype(np.float32)
@@ -49,25 +53,35 @@ def label_weights(values: Any, labels: LabelSet, name: str = "label_weights") ->
     >>> label_weights({"b": 3}, LabelSet.of(["a", "b"])).tolist()
     [1.0, 3.0]
     """
-    if not isinstance(values, Mapping):
-        weights = _numbers(values, name)
+    if isinstance(values, Mapping):
+        keys = list(map(str, values))
+        given = _numbers(list(values.values()), name, lambda at: repr(keys[at]))
+        weights = np.ones(len(labels))
+        for ids, weight in zip(_ids(keys, labels, name), given.tolist(), strict=True):
+            weights[ids] = weight
+    else:
+        weights = _numbers(values, name, lambda at: repr(labels.name(at)) if at < len(labels) else f"label {at}")
         if len(weights) != len(labels):
             raise XmtcError(f"{name}: {len(weights)} weights for {len(labels)} labels")
-    else:
-        given = _numbers(list(values.values()), name)
-        weights = np.ones(len(labels))
-        named: dict[str, list[int]] = {}
-        for key, weight in zip(map(str, values), given.tolist(), strict=True):
-            at = labels.index(key)
-            if at < 0 and not named:
-                for label in range(len(labels)):
-                    named.setdefault(labels.name(label), []).append(label)
-            weights[[at] if at >= 0 else named.get(key) or [labels.find(key)]] = weight
     wrong = np.flatnonzero(~((weights.astype(np.float32) > 0) & (weights <= LARGEST)))
     if len(wrong):
         at = int(wrong[0])
         raise XmtcError(f"{name}: the weight of {labels.name(at)!r} is {weights[at]:g}; a number above 0 is needed")
     return weights.astype(np.float32)
+
+
+def _ids(keys: list[str], labels: LabelSet, name: str) -> Iterator[list[int]]:
+    """For each key or name its labels: a name stands for every label that has it."""
+    named: dict[str, list[int]] = {}
+    if any(labels.index(key) < 0 for key in keys):
+        for label in range(len(labels)):
+            named.setdefault(labels.name(label), []).append(label)
+    for key in keys:
+        at = labels.index(key)
+        try:
+            yield [at] if at >= 0 else named.get(key) or [labels.find(key)]
+        except XmtcError as error:
+            raise XmtcError(f"{name}: {error}") from error
 
 
 def read_label_weights(path: str | Path) -> dict[str, float]:
@@ -94,8 +108,8 @@ def read_label_weights(path: str | Path) -> dict[str, float]:
     return found
 
 
-def _numbers(values: Any, name: str) -> NDArray[np.float64]:
-    """The values as numbers; an error that says which one is none."""
+def _numbers(values: Any, name: str, called: Callable[[int], str]) -> NDArray[np.float64]:
+    """The values as numbers; an error that says of what the one that is none is."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise XmtcError(f"{name} is {described(values)}; a list or array of numbers is needed")
     listed = list(plain(values))
@@ -109,5 +123,5 @@ def _numbers(values: Any, name: str) -> NDArray[np.float64]:
         try:
             float(value)
         except (ValueError, TypeError):
-            raise XmtcError(f"{name}[{at}] is {described(value)}, not a number") from None
+            raise XmtcError(f"{name}: the weight of {called(at)} is {described(value)}, not a number") from None
     raise XmtcError(f"{name}: a list or array of one dimension is needed")

@@ -521,4 +521,8 @@ def weights_of(corpus: Corpus) -> list[WeightKind]:
 def without_zeros(corpus: Corpus) -> Corpus:
     """The documents that count: all but those with the weight 0."""
     weights = corpus.document_weights
-    return corpus if weights is None or weights.all() else corpus[weights > 0]
+    if weights is None or weights.all():
+        return corpus
+    if not weights.any():
+        raise XmtcError(f"{corpus.name}: every document has the weight 0, so there is nothing to learn")
+    return corpus[weights > 0]
