@@ -37,7 +37,7 @@ class TReaderSearch(SearchSettings):
 class TReaderXmlConfig(ModelConfig):
     """Neighbours, what is known from them, the network, its training; recipes/treaderxml/paper has the paper's form.
 
-    `branches` and `reading` are the paper's ablation (Table 3); recipes/treaderxml/paper has the paper's form.
+    `branches` and `reading` are the paper's ablation (Table 3).
     `words` are for texts and descriptions, and for the search unless it has other vectors; `encoder` is for
     `search.vectors` encoder and for `encoded`.
     """
