@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from xmtc import hub
 from xmtc.atomic_folder import MANIFEST, replacing_folder
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import check_path
 from xmtc.corpus.sparse import Csr, check_arrays, check_indices, make_csr
 from xmtc.corpus.strings import Strings
 from xmtc.errors import BadModelFolder, XmtcError
@@ -247,6 +248,7 @@ def opening(path: str | Path, verify: bool = True) -> FolderReader:
     Large files are compared with their checksums only before the model is used for the first time, with `verify=False`
     never. `hf://user/name[@revision]` is downloaded from the Hub.
     """
+    check_path(path, "load", "the name of a model folder")
     if not str(path):
         raise BadModelFolder("'': no model folder is named")
     remote = hub.is_address(path)

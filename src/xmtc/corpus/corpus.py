@@ -295,8 +295,8 @@ class Corpus:
         """k pairs (train, test) in which each document is in exactly one test part."""
         from xmtc.corpus.splits import fold_rows
 
-        for rest, held_out in fold_rows(self, k, seed=seed, method=method, key=key):
-            yield self[rest], self[held_out]
+        rows = fold_rows(self, k, seed=seed, method=method, key=key)
+        return ((self[rest], self[held_out]) for rest, held_out in rows)
 
 
 def label_matrix(indices: Sequence[int] | NDArray[Any], indptr: NDArray[Any], labels: int) -> Csr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import select
@@ -15,7 +16,8 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from xmtc.errors import BadInput
+from xmtc.corpus.frames import described
+from xmtc.errors import BadInput, XmtcError
 from xmtc.progress import progress
 
 BLOCK = 1 << 17
@@ -23,6 +25,7 @@ BOM = b"\xef\xbb\xbf"
 UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 GZIP_MAGIC = b"\x1f\x8b"
 SHEET = re.compile(r"(?P<file>.+\.xls[xm])#(?P<sheet>.+)", re.IGNORECASE | re.DOTALL)
+MANIFEST = "manifest.json"  # makes a folder a model, see xmtc.storage
 GZIP_WBITS = 31  # zlib's way of saying "with a gzip header and checksum"
 
 
@@ -214,17 +217,34 @@ def check_output(path: str | Path) -> None:
     if str(path) == "-":
         return
     parent = Path(path).parent
-    if not str(path) or Path(path).is_dir():
+    if not str(path) or Path(path).is_dir() or str(path).endswith(os.sep):
         raise BadInput(path or "''", None, "is a folder, a file was expected", "give the name of a file")
     if Path(path).exists() and not Path(path).is_file():
         # Renaming a file into its place would remove the device.
         raise BadInput(
             path, None, "is a device or a pipe, no file", "give the name of a file, or - for standard output"
         )
+    if Path(path).name in model_files(parent):
+        raise BadInput(path, None, "is part of a model, which writing would destroy", "write to another place")
     if not parent.is_dir():
         raise BadInput(path, None, "its folder does not exist", f"make it: mkdir -p {parent}")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise BadInput(path, None, "its folder cannot be written into", "write to another place")
+
+
+def model_files(folder: Path) -> set[str]:
+    """The files of the model in a folder, none if it is no model folder."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        return {MANIFEST, *manifest["files"]} if "kind" in manifest else set()
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def check_path(path: object, call: str, what: str = "the name of a file") -> None:
+    """XmtcError if what a call was given is no path at all."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise XmtcError(f"{call} takes {what}, not {described(path)}")
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from xmtc.corpus.frames import Table, described, whole_number
 from xmtc.corpus.inputs import labelled, unlabelled, validation
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sketch import Sketch
+from xmtc.corpus.sources import check_path
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, XmtcError
 from xmtc.extras import require
 from xmtc.memory import available_memory
@@ -135,6 +136,9 @@ class Model(ABC):
         `Corpus.with_weights`.
         """
         self.check_installed()
+        for folder, what in ((checkpoints, "checkpoints"), (log, "log")):
+            if folder is not None:
+                check_path(folder, f"{what}=", "the name of a folder")
         valid = validation(valid)
         corpus = labelled(corpus, "fit")
         self._check_input(corpus)
@@ -158,6 +162,9 @@ class Model(ABC):
             "validation documents": valid.fingerprint() if valid is not None else None,
             "weights": weights,
         }
+        if valid is not None and (valid.texts is None) != (corpus.texts is None):
+            has, lacks = ("features", "texts") if valid.texts is None else ("texts", "features")
+            raise XmtcError(f"{valid.name} has {has} for validation, but {corpus.name} {lacks}; give both the same")
         aligned = valid.with_labels(corpus.labels) if valid is not None else None
         self.calibration_ = self._thresholds = self._curve = None
         self.metrics_ = {}
@@ -247,6 +254,8 @@ class Model(ABC):
         """
         valid = labelled(valid, "measure")
         self._check_valid(valid)
+        if top is not None and (not isinstance(top, Predictions) or len(top) != len(valid)):
+            raise XmtcError(f"top must be the predictions for these {len(valid):,} documents; leave it out otherwise")
         self._keep_curve(Pairs.of(self.predict(valid, LIST_LENGTH) if top is None else top, valid), valid)
         return self
 
@@ -342,6 +351,7 @@ class Model(ABC):
 
     def save(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
         """Write the model to a folder, replacing an older model; `about` goes into its manifest."""
+        check_path(path, "save", "the name of a folder")
         self.metrics_ = (about or {}).get("metrics", self.metrics_)
         self._save_folder(path, about or {}, card.ANYWHERE)
 
