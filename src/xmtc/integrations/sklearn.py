@@ -103,13 +103,16 @@ class XmtcClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._settings = self._settings | {name: value for name, value in params.items() if name not in own}
         return self
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from documents and their labels."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from documents and their labels; one with the `sample_weight` 2 counts as if it were there twice."""
         with _as_value_errors():
             self._check_parameters()
             model = make(self.method, **self._nested())
             target = target_of(y)
             corpus = self._corpus(X, target, reset=True)
+            if sample_weight is not None:
+                corpus = corpus.with_weights(sample_weight, names=("sample_weight", ""))
+                model.check_weights(["documents"])
             train, valid = corpus.split(self.valid, seed=model.config.seed) if self.valid else (corpus, None)
             model.fit(train, valid)
             if valid is not None and self.calibrate:

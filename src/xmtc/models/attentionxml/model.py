@@ -144,6 +144,7 @@ class AttentionXml(Model):
         explain=True,
         gpu=True,
         extra="neural",
+        weights=frozenset({"documents"}),
     )
     Config = AttentionXmlConfig
     config: AttentionXmlConfig
@@ -197,7 +198,8 @@ class AttentionXml(Model):
         )
         self.members_, self.beam_width_ = [], shape.beam_width
         self.seen_ = SeenLabels.of(corpus.label_counts)
-        sets = [Documents(part.tokens, self.seen_.columns(part.targets)) for part in (train_set, valid_set)]
+        both = (train_set, valid_set)
+        sets = [Documents(part.tokens, self.seen_.columns(part.targets), part.weights) for part in both]
         for at, tree in enumerate(self._label_trees(corpus, shape)):
             self.members_.append(Member(tree, self._train_tree(tree, table, sets, at, checkpoints)))
 
@@ -207,7 +209,7 @@ class AttentionXml(Model):
         if not shape.levels:
             return [LabelTree.of([[list(range(len(seen)))]])] * config.trees
         features = DocumentVectors(config.tfidf).fit_transform(corpus)
-        vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), seen)
+        vectors = take_rows(label_vectors(features, corpus.weighted_targets, corpus.labels), seen)
         deepest = math.ceil(math.log2(max(1.0, len(seen) / shape.max_leaf)) / math.log2(shape.arity))
         if self.config.levels is not None and deepest < shape.levels:
             raise ConfigError(
@@ -244,7 +246,10 @@ class AttentionXml(Model):
         config, width = self.config, self.beam_width_
         networks: list[AttentionXmlNetwork] = []
         targets = [tree.targets(part.targets) for part in sets]
-        levels = [[Documents(part.tokens, each) for each in above] for part, above in zip(sets, targets, strict=True)]
+        levels = [
+            [Documents(part.tokens, each, part.weights) for each in above]
+            for part, above in zip(sets, targets, strict=True)
+        ]
         if config.pretraining_epochs:
             table = pretrain_words(
                 table,
