@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import XmtcError
 from xmtc.evaluation.ranking import RankingMetrics, align
-from xmtc.labelspace.propensity import PROPENSITIES, Propensity
+from xmtc.labelspace.propensity import Propensity, propensity_of
 from xmtc.predictions import Predictions
 from xmtc.progress import progress
 
@@ -75,7 +75,7 @@ def compare(
     metric: str = "P@5",
     *,
     train_documents: int | None = None,
-    propensity: Propensity = PROPENSITIES["default"],
+    propensity: Propensity | str | tuple[float, float] = "default",
     level: float = 0.95,
     resamples: int = 5000,
     seed: int = 0,
@@ -99,7 +99,8 @@ def compare(
     if len(b) != len(a):
         raise XmtcError(f"{len(a):,} predictions against {len(b):,}; both must be for the same documents")
     counts = truth.labels.counts
-    weights = None if counts is None or train_documents is None else propensity.inverse(counts, train_documents)
+    constants = propensity_of(propensity)
+    weights = None if counts is None or train_documents is None else constants.inverse(counts, train_documents)
     ours, below = RankingMetrics.of(a, truth, weights).per_document(metric)
     theirs, _ = RankingMetrics.of(b, truth, weights).per_document(metric)  # the denominator depends on the truth alone
 
