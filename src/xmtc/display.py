@@ -56,12 +56,13 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def further(shown: int, total: int, what: str) -> list[str]:
-    """A line that says what is not shown, if there is such.
+    """A line that says how many things are not shown, if there are such.
 
-    >>> further(10, 3600, "documents"), further(3, 3, "documents")
-    (['… 3,590 further documents'], [])
+    >>> further(10, 3600, "document"), further(10, 11, "document"), further(3, 3, "document")
+    (['… 3,590 further documents'], ['… 1 further document'], [])
     """
-    return [f"… {total - shown:,} further {what}"] if total > shown else []
+    left_out = total - shown
+    return [f"… {left_out:,} further {what}{'s' * (left_out > 1)}"] if left_out > 0 else []
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
