@@ -20,10 +20,9 @@ STYLE = """<style>
 .xmtc table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .4em 0; table-layout: auto;
   font-size: inherit; }
 .xmtc tr, .xmtc th, .xmtc td { background: none; }
-.xmtc th, .xmtc td { padding: .25em .8em .25em 0; text-align: left; vertical-align: top; overflow-wrap: anywhere;
+.xmtc th, .xmtc td { padding: .25em .8em .25em 0; text-align: left; vertical-align: top; overflow-wrap: break-word;
   white-space: normal; max-width: 42em; border: 0; border-bottom: 1px solid rgb(128 128 128 / 35%); }
 .xmtc th { font-weight: 600; }
-.xmtc td:first-child { overflow-wrap: break-word; }
 .xmtc .number { text-align: right; white-space: nowrap; }
 .xmtc .soft, .xmtc small { opacity: .7; font-weight: 400; }
 .xmtc ul { margin: .4em 0; padding-left: 1.2em; }
