@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 
@@ -59,7 +60,7 @@ def model() -> Model:
 @pytest.fixture(params=["corpus", "model", "predictions", "evaluation", "explanation", "explanations", "methods"])
 def shown(request: pytest.FixtureRequest, model: Model) -> Any:
     """An object of each kind, with hostile names where it can have some."""
-    makers = {
+    makers: dict[str, Callable[[], Any]] = {
         "corpus": lambda: CORPUS,
         "model": lambda: model,
         "predictions": lambda: model.predict(CORPUS, k=2),
@@ -129,9 +130,9 @@ def test_predictions_are_a_table_that_says_what_it_leaves_out() -> None:
     assert lines[0] == "Predictions(11 documents, up to 12 labels each, scores: ranking)"
     assert lines[1].startswith("  0  l0 1.000, l1 1.000") and lines[1].endswith("l9 1.000, … 2 further labels")
     assert lines[2] == "  1  no label"
-    assert lines[-1] == "  … 1 further documents"
+    assert lines[-1] == "  … 1 further document"
     html = Tags(top._repr_html_()).text
-    assert "… 2 further labels" in html and "no label" in html and "… 1 further documents" in html
+    assert "… 2 further labels" in html and "no label" in html and "… 1 further document" in html
     assert "l10" not in html
     assert repr(top[:0]) == "Predictions(0 documents, up to 12 labels each, scores: ranking)"
     assert "further" not in repr(top[:1].top(3)) + top[:1].top(3)._repr_html_()

@@ -20,10 +20,9 @@ STYLE = """<style>
 .xmtc table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .4em 0; table-layout: auto;
   font-size: inherit; }
 .xmtc tr, .xmtc th, .xmtc td { background: none; }
-.xmtc th, .xmtc td { padding: .25em .8em .25em 0; text-align: left; vertical-align: top; overflow-wrap: anywhere;
+.xmtc th, .xmtc td { padding: .25em .8em .25em 0; text-align: left; vertical-align: top; overflow-wrap: break-word;
   white-space: normal; max-width: 42em; border: 0; border-bottom: 1px solid rgb(128 128 128 / 35%); }
 .xmtc th { font-weight: 600; }
-.xmtc td:first-child { overflow-wrap: break-word; }
 .xmtc .number { text-align: right; white-space: nowrap; }
 .xmtc .soft, .xmtc small { opacity: .7; font-weight: 400; }
 .xmtc ul { margin: .4em 0; padding-left: 1.2em; }
@@ -56,12 +55,13 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def further(shown: int, total: int, what: str) -> list[str]:
-    """A line that says what is not shown, if there is such.
+    """A line that says how many things are not shown, if there are such.
 
-    >>> further(10, 3600, "documents"), further(3, 3, "documents")
-    (['… 3,590 further documents'], [])
+    >>> further(10, 3600, "document"), further(10, 11, "document"), further(3, 3, "document")
+    (['… 3,590 further documents'], ['… 1 further document'], [])
     """
-    return [f"… {total - shown:,} further {what}"] if total > shown else []
+    left_out = total - shown
+    return [f"… {left_out:,} further {what}{'s' * (left_out > 1)}"] if left_out > 0 else []
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -103,7 +103,7 @@ class Predictions:
         for document, names, left_out in rows:
             listed = [*(f"{name} {score:.3f}" for name, score in names), *left_out]
             lines.append(f"  {document:<{width}}  {', '.join(listed) or 'no label'}")
-        return "\n".join(lines + [f"  {line}" for line in further(SHOWN_ROWS, len(self), "documents")])
+        return "\n".join(lines + [f"  {line}" for line in further(SHOWN_ROWS, len(self), "document")])
 
     def _repr_html_(self) -> str:
         rows = []
@@ -112,7 +112,7 @@ class Predictions:
             soft = [f'<span class="soft">{line}</span>' for line in (left_out if names else ["no label"])]
             rows.append([escaped(document), "".join(tags + soft)])
         table = html_table(["document", "labels"], rows) if rows else ""
-        return html_box("Predictions", self._size(), table, notes=further(SHOWN_ROWS, len(self), "documents"))
+        return html_box("Predictions", self._size(), table, notes=further(SHOWN_ROWS, len(self), "document"))
 
     def _size(self) -> str:
         return f"{len(self):,} documents, up to {self.k:,} labels each, scores: {self.kind.value}"
@@ -121,7 +121,7 @@ class Predictions:
         """Of the first documents: identifier, names and scores, and a line about further labels."""
         for at, names in enumerate(self[:SHOWN_ROWS].names()):
             some = [(shortened(name), score) for name, score in names[:SHOWN_LABELS]]
-            yield shortened(self.document(at)), some, further(SHOWN_LABELS, len(names), "labels")
+            yield shortened(self.document(at)), some, further(SHOWN_LABELS, len(names), "label")
 
     def __getitem__(self, rows: Rows) -> Predictions:
         at = chosen_rows(rows, len(self), "predictions", "predictions.names()[{}]")

@@ -185,13 +185,13 @@ class Corpus:
         for at in range(min(SHOWN_ROWS, len(self))):
             labels = self.labels_of(at)
             names = [shortened(self.labels.name(label)) for label in labels[:SHOWN_LABELS]]
-            names += further(SHOWN_LABELS, len(labels), "labels")
+            names += further(SHOWN_LABELS, len(labels), "label")
             text = [] if self.texts is None else [escaped(shortened(self.texts[at], SHOWN_TEXT))]
             features = [] if self.features is None else [f"{np.diff(self.features.indptr[at : at + 2])[0]:,}"]
             rows.append([escaped(shortened(self.id(at))), *text, *features, ", ".join(map(escaped, names))])
         kinds = [kind for kind, has in (("text", self.texts), ("features", self.features)) if has is not None]
         table = html_table(["id" if self.ids is not None else "", *kinds, "labels"], rows) if rows else ""
-        return html_box(self.name, self._size(), table, notes=further(SHOWN_ROWS, len(self), "documents"))
+        return html_box(self.name, self._size(), table, notes=further(SHOWN_ROWS, len(self), "document"))
 
     def id(self, at: int) -> str:
         """The identifier of document `at`, or its position where the corpus has no identifiers."""

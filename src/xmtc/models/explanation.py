@@ -125,7 +125,7 @@ def _parts(why: Explanation) -> Iterator[str]:
     cut = replace(why, text=why.text[:LONGEST_TEXT], spans=tuple(s for s in why.spans if s[1] <= LONGEST_TEXT))
     if pieces := shaded(cut):
         yield f'<div class="shaded" dir="auto">{"".join(map(_marked, pieces))}</div>'
-        for line in further(LONGEST_TEXT, len(why.text), "characters"):
+        for line in further(LONGEST_TEXT, len(why.text), "character"):
             yield f'<div class="soft">{line}</div>'
     rows = [[escaped(bar.text), _bar(bar), f"{bar.weight:.3f}"] for bar in relative(why.words[:LISTED])]
     if rest := why.words[LISTED:]:
