@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -478,3 +479,30 @@ def test_the_rest_api(place: Path) -> None:
         untrained = client.post("/v1/projects/stems/suggest", data={"text": "violin"})
         assert untrained.status_code == 503
         assert "not trained" in untrained.json()["detail"]
+
+
+# The page about it
+
+
+def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "annif.md").read_text("utf-8")
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    installing, files, projects, commands = blocks[:4]
+    assert [kind for kind, _ in (installing, files, projects, commands)] == ["console", "python", "text", "console"]
+    (variable,) = re.findall(r"^export ANNIF_CONFIG=(\S+)$", installing[1], re.MULTILINE)
+    monkeypatch.setenv("ANNIF_CONFIG", variable)
+    exec(compile(files[1], "annif.md", "exec", dont_inherit=True), {})
+    Path("projects.cfg").write_text(projects[1])
+    said = {}
+    for line in commands[1].splitlines():
+        text, piped, command = line.rpartition(" | ")
+        words = shlex.split(command)
+        assert words[0] == "annif", line
+        said[words[1]] = run(*words[1:], text=shlex.split(text)[1] if piped else None).output
+    assert said["suggest"].splitlines()[0].startswith("<")
+    assert len(said["suggest"].splitlines()) == 3
+    assert scores_of(said["eval"])["NDCG"] > 0.7
+    assert project_model("tags").config.cost == 0.2
+    (refused,) = (block for kind, block in blocks if block.startswith("Error: "))
+    assert run("train", "tags", "train.annif.tsv", "-b", "xmtc.cots=1", code=1).output.endswith(refused)
