@@ -24,6 +24,7 @@ from xmtc.prediction_files.writing import COLUMNS, JSON, SUFFIXES
 from xmtc.predictions import Predictions
 
 REMEDY = "give a file that `xmtc predict --out FILE` wrote"
+LARGEST = float(np.finfo(np.float32).max)  # score
 ID_REMEDY = "predict for the same documents again; --id-field names the field of their ids"
 
 
@@ -169,27 +170,34 @@ def _table_lists(path: str, rows: Rows) -> Lists:
     lists: Lists = {}
     ranks: dict[str, list[float]] = {}
     for line, row in rows:
-        with _complaint(path, line):
-            if row.get("id") is None:
-                raise BadLine("this row has no id")
-            id = str(row["id"])
-            if "labels" in row:
-                if id in lists:
-                    raise BadLine(f"the id {id!r} occurs twice")
-                lists[id] = _document_entries(row)
-                continue
-            entries = lists.setdefault(id, [])
-            if row.get("label") in (None, "") and row.get("name") in (None, ""):
-                if entries or row.get("score") not in (None, ""):
-                    raise BadLine("this row has no label")
-                continue  # a document without labels
-            entries.append(_entry(row))
-            rank = len(entries) if row.get("rank") in (None, "") else _number(row["rank"], "rank")
-            ranks.setdefault(id, []).append(rank)
+        try:
+            _add_row(row, lists, ranks)
+        except BadLine as error:
+            raise BadInput(path, line, error.problem, error.remedy or REMEDY) from error
     for id, places in ranks.items():
         if places != sorted(places):
             lists[id] = [lists[id][at] for at in np.argsort(places, kind="stable")]
     return lists
+
+
+def _add_row(row: Mapping[str, Any], lists: Lists, ranks: dict[str, list[float]]) -> None:
+    """Add what a row says, of a label or of a document, to the lists, and the rank of a label to the ranks."""
+    if row.get("id") is None:
+        raise BadLine("this row has no id")
+    id = str(row["id"])
+    if "labels" in row:
+        if id in lists:
+            raise BadLine(f"the id {id!r} occurs twice")
+        lists[id] = _document_entries(row)
+        return
+    entries = lists.setdefault(id, [])
+    if row.get("label") in (None, "") and row.get("name") in (None, ""):
+        if entries or row.get("score") not in (None, ""):
+            raise BadLine("this row has no label")
+        return  # a document without labels
+    entries.append(_entry(row))
+    rank = len(entries) if row.get("rank") in (None, "") else _number(row["rank"], "rank")
+    ranks.setdefault(id, []).append(rank)
 
 
 def _document_entries(row: Mapping[str, Any]) -> list[Entry]:
@@ -223,7 +231,7 @@ def _number(value: Any, what: str) -> float:
         number = float(value)
     except (TypeError, ValueError):
         number = float("nan")
-    if isinstance(value, bool) or not abs(number) <= float(np.finfo(np.float32).max):
+    if isinstance(value, bool) or not abs(number) <= LARGEST:
         raise BadLine(f"the {what} {value!r} is not a finite number")
     return number
 
