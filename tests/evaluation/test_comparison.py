@@ -13,7 +13,7 @@ import pytest
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
-from xmtc.evaluation.comparison import METRICS, TAIL, Row, Run, shown_cost
+from xmtc.evaluation.comparison import METRICS, TAIL, Row, Run, _compared, shown_cost
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.evaluation.leaderboard import Leaderboard
 from xmtc.evaluation.reports.comparison_page import pair_data, write_comparison_page
@@ -80,6 +80,38 @@ def test_marks_say_what_is_more_than_chance(board: Leaderboard) -> None:
         assert not top.marked(metric)
     assert not row_of(board, "good").marked("nDCG@5")
     assert not row_of(board, "like good").marked("nDCG@5")
+
+
+def compared(gain: list[float], rows: int) -> list[Row]:
+    """The first row is ahead of all others by the same gain in each document."""
+    made = [Row(f"{at}", (), {"P@1": 0.0 if at else 50.0}, {}, {}, None) for at in range(rows)]
+    scores = {row.system: {"P@1": np.array(gain) if row.system == "0" else np.zeros(len(gain))} for row in made}
+    return _compared(made, scores)
+
+
+def test_stars_are_corrected_for_the_number_of_rows() -> None:
+    """9 documents to 1, or more, happen by chance with p = 22 / 1024: too often to be said of one of many rows."""
+    gain = [1.0] * 9 + [-1.0]
+    best, other = compared(gain, 2)
+    assert other.p_values["P@1"] == pytest.approx(22 / 1024, abs=0.006)
+    assert other.marked("P@1")
+    assert not best.marked("P@1")
+    assert not any(row.marked("P@1") for row in compared(gain, 10))
+    assert compared(gain, 10)[1].p_values["P@1"] == pytest.approx(9 * 22 / 1024, abs=0.06)
+
+
+def test_many_rows_can_still_have_stars() -> None:
+    assert all(row.marked("P@1") for row in compared([1.0] * 30, 400)[1:])
+
+
+def test_notes_say_what_the_test_is_about(board: Leaderboard, truth: Corpus) -> None:
+    notes = " ".join(board.notes())
+    assert "over documents, p < 0.05 with Holm's correction for 3 rows" in notes
+    assert "by their mean over seeds: it says nothing about other seeds" in notes
+    single = Leaderboard.of([run(truth, "a", 1.0), run(truth, "b", 0.0)], truth).notes()
+    assert "the test pairs documents, not seeds: another seed may change the order" in single
+    assert "Holm" not in " ".join(single), "one difference needs no correction"
+    assert len(Leaderboard.of([run(truth, "a", 1.0)], truth).notes()) == 1
 
 
 def test_a_failed_run_is_shown_with_its_reason(board: Leaderboard) -> None:
@@ -168,6 +200,24 @@ def test_pairs_have_labels_and_examples(board: Leaderboard, truth: Corpus) -> No
         assert right[0] > right[1]
         assert len(example["labels"]) == 3
     assert pair_data(board.finished[:1])["pairs"] == {}
+
+
+@pytest.mark.parametrize(
+    "seconds", [(11.2, 12.9, 14.1), (3.01, 3.02), (4.4,), (0.0, 0.001), (3, 28), (0.02, 7200, 90000), (70000, 90000)]
+)
+def test_times_have_readable_ticks(board: Leaderboard, seconds: tuple[float, ...]) -> None:
+    plot = quality_and_cost([replace(board.rows[0], costs={"training": time}) for time in seconds])
+    assert plot is not None
+    axis = str(plot.svg).partition('id="matplotlib.axis_1"')[2].partition('id="matplotlib.axis_2"')[0]
+    labels = re.findall(r"<text [^>]*>([^<]*)</text>", axis)
+    assert labels.pop() == "seconds of training, logarithmic"
+    assert 3 <= len(labels) <= 8, labels
+    assert all(re.fullmatch(r"[\d,]+(\.\d+)?", label) for label in labels), labels
+    assert len(set(labels)) == len(labels)
+
+
+def test_no_plot_of_cost_without_times(board: Leaderboard) -> None:
+    assert quality_and_cost([replace(row, costs={}) for row in board.finished]) is None
 
 
 def test_sweep_of_two_settings_has_a_line_for_each_value_of_the_other(board: Leaderboard) -> None:

@@ -10,7 +10,7 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.errors import XmtcError
 from xmtc.evaluation import significance
 from xmtc.evaluation.ranking import RankingMetrics
-from xmtc.evaluation.significance import bootstrap_intervals, compare
+from xmtc.evaluation.significance import bootstrap_intervals, compare, holm
 from xmtc.predictions import Predictions
 
 LABELS = LabelSet.of(map(str, range(6))).with_counts(np.array([50, 20, 10, 5, 2, 0]))
@@ -107,3 +107,18 @@ def test_only_like_is_compared() -> None:
         compare(top, top[:5], corpus)
     with pytest.raises(XmtcError, match="different label sets"):
         compare(top, Predictions(top.ids, top.scores, LabelSet.of("uvwxyz")), corpus)
+
+
+def test_holm_by_hand() -> None:
+    """m = 4: 0.005 x 4, 0.01 x 3, then 0.03 x 2, and 0.04 x 1 must not fall below it."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([0.04]) == [0.04]
+    assert holm([]) == []
+
+
+def test_holm_keeps_the_rate_of_false_stars() -> None:
+    """Of twenty differences that are none, some is below 0.05 in most experiments; after the correction in few."""
+    p = np.random.default_rng(0).uniform(size=(2000, 20))
+    assert np.mean(p.min(axis=1) < 0.05) > 0.6
+    assert np.mean([min(holm(row)) < 0.05 for row in p.tolist()]) < 0.07

@@ -155,10 +155,11 @@ def shown(facts: Mapping[str, str]) -> str:
 
 
 def show(table: Table) -> None:
-    """Print a table."""
+    """Print a table; one with a title is one of several, which a line keeps apart."""
     from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
+    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    console.print(*([""] if table.title else []), table, sep="\n")
 
 
 def _written(folder: Path, *names: str) -> None:

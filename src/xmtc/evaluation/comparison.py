@@ -14,7 +14,7 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sketch import Sketch
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.evaluation.result import Evaluation
-from xmtc.evaluation.significance import holm, randomisation_p
+from xmtc.evaluation.significance import holm, randomisation_ps
 from xmtc.labelspace.frequency_bands import frequency_bands
 from xmtc.predictions import Predictions
 from xmtc.progress import clock, track
@@ -219,9 +219,9 @@ def _compared(rows: Sequence[Row], documents: Mapping[str, Mapping[str, Floats]]
             continue
         best = max(known, key=lambda row: row.values[metric])
         others = [row for row in known if row is not best]
-        resamples = max(RESAMPLES, RESAMPLES_PER_ROW * len(others))
         gains = [documents[best.system][metric] - documents[row.system][metric] for row in others]
+        resamples = max(RESAMPLES, RESAMPLES_PER_ROW * len(others))
         p_values[best.system][metric] = 1.0
-        for row, p in zip(others, holm([randomisation_p(gain, resamples) for gain in gains]), strict=True):
+        for row, p in zip(others, holm(randomisation_ps(np.stack(gains, axis=1), resamples)), strict=True):
             p_values[row.system][metric] = p
     return [replace(row, p_values=p_values[row.system]) for row in rows]

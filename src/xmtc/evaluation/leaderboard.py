@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Leaderboard:
     """All rows, the best first; those without a finished run last. `print` shows it, and so does a notebook."""
 
@@ -71,7 +71,9 @@ class Leaderboard:
         console.width = Measurement.get(console, console.options, table).maximum
         with console.capture() as printed:
             console.print(table)
-        return "\n".join(line.rstrip() for line in printed.get().strip("\n").splitlines())
+        return "\n".join(line.rstrip() for line in printed.get().splitlines()).strip("\n")
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from xmtc.evaluation.reports.comparison_page import board_html

@@ -139,22 +139,25 @@ def randomisation_p(gain: Floats, resamples: int = 5000, seed: int = 0) -> float
     (True, True)
     """
     # Documents on which the models agree change nothing when swapped.
-    gain = gain[gain != 0]
-    if not len(gain):
-        return 1.0
+    return float(randomisation_ps(gain[gain != 0][:, None], resamples, seed)[0])
+
+
+def randomisation_ps(gains: Floats, resamples: int = 5000, seed: int = 0) -> Floats:
+    """As `randomisation_p` for each column of (documents, differences), with the same swaps for all of them."""
+    documents, columns = gains.shape
     rng = np.random.default_rng(seed)
-    observed = abs(gain.sum())
-    as_extreme = 0
-    block = max(1, min(resamples, BLOCK // len(gain)))
+    observed = np.abs(gains.sum(axis=0))
+    as_extreme = np.zeros(columns, np.int64)
+    block = max(1, min(resamples, BLOCK // max(documents, columns, 1)))
     for done in range(0, resamples, block):
-        swapped = rng.integers(2, size=(min(block, resamples - done), len(gain)), dtype=np.int8)
-        differences = gain.sum() - 2 * (swapped @ gain)
+        swapped = rng.integers(2, size=(min(block, resamples - done), documents), dtype=np.int8)
+        differences = gains.sum(axis=0) - 2 * (swapped.astype(np.float64) @ gains)
         # A rounding error must not make an equal difference look smaller.
-        as_extreme += int(np.count_nonzero(np.abs(differences) >= observed * (1 - 1e-9)))
-    return (1 + as_extreme) / (1 + resamples)
+        as_extreme += np.count_nonzero(np.abs(differences) >= observed * (1 - 1e-9) - 1e-12, axis=0)
+    return np.asarray((1 + as_extreme) / (1 + resamples))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def holm(p_values: Sequence[float] | Floats) -> list[float]:
     """p-values adjusted for their number, in the same order: Holm, Scandinavian Journal of Statistics 6, 1979.
 
     Of m hypotheses the smallest p is multiplied by m, the next by m - 1, and so on; none may fall below one before it.
