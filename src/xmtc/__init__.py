@@ -57,9 +57,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'xmtc' has no attribute {name!r}")
-    if name == "models":  # the package itself, which can be called
-        return importlib.import_module("xmtc.models")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    module = importlib.import_module(_HOME[name])
+    return module if name == "models" else getattr(module, name)  # that package can be called
 
 
 def __dir__() -> list[str]:

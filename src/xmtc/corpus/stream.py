@@ -20,12 +20,10 @@ def streamed_format(source: Source, format: str | None = None) -> str | None:
     The first line tells, so that its answer need not wait for the second. Two do not: one with a tab may be a text, or
     one of Annif's short texts, which are known by several lines; a lone bracket begins a list in JSON.
     """
-    if not source.is_stdin:
+    first = source.first_line() if source.is_stdin else b""
+    if not first or first.startswith(GZIP_MAGIC):
         return None
-    if format is None:
-        first = source.first_line()
-        if not first or first.startswith(GZIP_MAGIC) or b"\t" in first or first.strip() == b"[":
-            return None
+    if format is None and b"\t" not in first and first.strip() != b"[":
         format = detect(source, unlabelled=True, head=first)
     return format if format in FORMATS else None
 
