@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 import re
 import shlex
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from click.testing import CliRunner, Result
 
 import xmtc
 from xmtc.corpus.labels import LabelSet
-from xmtc.errors import ConfigError
+from xmtc.errors import ConfigError, XmtcError
 from xmtc.models.registry import CATALOGUE, make, model_class
 from xmtc.predictions import Predictions, ScoreKind
 
@@ -27,8 +29,8 @@ import annif.parallel
 from annif.registry import AnnifRegistry
 
 from xmtc.integrations.annif import Config, DataFolder
-from xmtc.integrations.annif.backend import unit_scores
-from xmtc.integrations.annif.hyperopt import SPACES
+from xmtc.integrations.annif.backend import XmtcBackend, unit_scores
+from xmtc.integrations.annif.hyperopt import SPACES, Objective
 from xmtc.integrations.annif.settings import ANNIF_SETTINGS, OWN_SETTINGS, limit_of, settings_of
 
 WORDS = {
@@ -431,6 +433,14 @@ def test_hyperopt_that_is_not_possible(place: Path) -> None:
     assert "no settings of the method auto to search" in run("hyperopt", "trees", "test.tsv", code=1).output
 
 
+def test_a_trial_in_a_process_that_begins_anew() -> None:
+    kept: dict[str, str] = {}
+    trial = SimpleNamespace(set_user_attr=kept.__setitem__)
+    with pytest.raises(XmtcError, match="leave --jobs out"):
+        Objective.objective(trial, None)
+    assert "leave --jobs out" in kept["problem"]
+
+
 @pytest.mark.parametrize("method", SPACES)
 def test_settings_to_search_are_settings_of_the_method(method: str) -> None:
     for name, values in SPACES[method].items():
@@ -438,7 +448,21 @@ def test_settings_to_search_are_settings_of_the_method(method: str) -> None:
             make(method, **settings_of({name: value}).values)
 
 
-# Servers and several processes
+# Servers, several processes, cores
+
+
+def test_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    backend: Any = SimpleNamespace(info=said.append)
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    XmtcBackend._limit_threads(backend, 1)  # numba is there already
+    assert said == ["--jobs 1 comes too late in this process; set NUMBA_NUM_THREADS=1 before it starts"]
+    monkeypatch.setattr("xmtc.integrations.annif.backend.sys", SimpleNamespace(modules={}))
+    XmtcBackend._limit_threads(backend, 0)
+    assert "NUMBA_NUM_THREADS" not in os.environ
+    XmtcBackend._limit_threads(backend, 1)
+    assert os.environ["NUMBA_NUM_THREADS"] == "1"
+    monkeypatch.delenv("NUMBA_NUM_THREADS")
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])

@@ -116,7 +116,7 @@ class XmtcBackend(AnnifLearningBackend, AnnifHyperoptBackend):  # type: ignore[m
                 documents = self._read(corpus, analyzer)
                 write(documents, Path(self.datadir) / TRAINING_DOCUMENTS)
             self._fit(model, documents, settings)
-            model.training_ = {**model.training_, ANNIF_ANALYZER: analyzer}
+            model.training_ = {**model.training_, **({ANNIF_ANALYZER: analyzer} if analyzer else {})}
             model.save(self.model_folder)
         self._ready = self._made_ready(model)
 

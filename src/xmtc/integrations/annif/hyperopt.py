@@ -15,6 +15,7 @@ from annif.suggestion import SuggestionBatch
 from optuna.trial import TrialState
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.errors import XmtcError
 from xmtc.integrations.annif.settings import Settings, limit_of
 from xmtc.recipes import put_value
 
@@ -65,12 +66,14 @@ class Objective(HPObjective):  # type: ignore[misc]
     """One trial: train, suggest, measure."""
 
     @classmethod
-    def objective(cls, trial: Any, args: Search) -> float:
+    def objective(cls, trial: Any, args: Search | None) -> float:
         """The value of the metric."""
-        values = deepcopy(args.settings.values)
-        for name, each in SPACES[args.settings.method].items():
-            put_value(values, name, each.suggest(trial, name))
         try:
+            if args is None:
+                raise XmtcError("processes that begin anew (macOS, Windows) have no documents; leave --jobs out")
+            values = deepcopy(args.settings.values)
+            for name, each in SPACES[args.settings.method].items():
+                put_value(values, name, each.suggest(trial, name))
             model = args.settings._replace(values=values).make().fit(args.train)
             ready = args.backend.ready_with(model, args.analyzer)
             limit = limit_of(args.backend.params)
