@@ -133,7 +133,7 @@ def test_arrays_round_trip(animals: LabelSet) -> None:
         LabelSet.from_arrays({})
 
 
-@given(st.lists(st.text(), unique=True, max_size=10), st.lists(st.text(), max_size=10))
+@given(st.lists(st.text(min_size=1), unique=True, max_size=10), st.lists(st.text(), max_size=10))
 def test_any_keys_round_trip(keys: list[str], more: list[str]) -> None:
     labels = LabelSet.of(keys).extend(more)
     assert list(labels.keys) == list(dict.fromkeys([*keys, *more]))

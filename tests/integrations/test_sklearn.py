@@ -289,7 +289,6 @@ def test_documents_that_cannot_be_used(X: Any, message: str) -> None:
         ([*TAGS[:-1], [1]], "some are numbers"),
         ([*TAGS[:-1], [["deep"]]], "the label"),
         ([*TAGS[:-1], [""]], "is empty"),
-        ([*TAGS[:-1], [" "]], "is empty"),
         ({0: "fruit"}, "y should be"),
         ([*ONE[:-1], None], "NaN or None"),
         ([*ONE[:-1], float("nan")], "NaN or None"),

@@ -139,7 +139,7 @@ def _keys(at: int, row: Any) -> list[str]:
     keys = list(plain(row))
     for key in keys:
         if isinstance(key, str):
-            if not key.strip():
+            if not key:
                 raise XmtcError(f"labels[{at}] has an empty label; leave it out")
         elif not is_number(key):
             raise XmtcError(f"labels[{at}] has the label {described(key)}; labels are strings or whole numbers")

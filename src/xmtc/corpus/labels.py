@@ -329,7 +329,7 @@ def _column(what: str, values: Iterable[str]) -> Strings:
     for at, value in enumerate(values):
         if not isinstance(value, str):
             raise XmtcError(f"{what}[{at}] of a label set is {described(value)}, not a string; str(...) makes one")
-        if what == "keys" and not value.strip():
+        if what == "keys" and not value:
             raise XmtcError(f"label {at} of the label set is empty; give each label a key")
     return Strings.of(values)
 

@@ -237,7 +237,7 @@ def model_files(folder: Path) -> set[str]:
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         return {MANIFEST, *manifest["files"]} if "kind" in manifest else set()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return set()
 
 

@@ -43,7 +43,7 @@ class Thresholds(NamedTuple):
         array([0.5, 0.2, 0.2], dtype=float32)
         """
         if not isinstance(smoothing, (int, float, np.number)) or not 0 < smoothing < np.inf:
-            raise ConfigError(f"smoothing must be a number above 0 and finite, not {smoothing!r}")
+            raise ConfigError(f"smoothing must be above 0 and finite, not {smoothing!r}")
         order = np.argsort(-pairs.score, kind="stable")
         score = pairs.score[order]
         hits = np.append(0, np.cumsum(pairs.relevant[order])) / pairs.assignments
