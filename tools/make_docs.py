@@ -120,9 +120,10 @@ def model_table() -> str:
     for name in CATALOGUE:
         can = model_class(name).capabilities
         inputs = " or ".join(sorted(can.input, reverse=True))
-        flags = map(_yes, (can.explain, can.partial_fit, can.gpu))
-        rows.append((f"`{name}`", can.summary, inputs, can.score.value, *flags))
-    return table(("model", "what it does", "input", "scores", "explains", "learns further", "GPU"), rows)
+        flags = map(_yes, (can.explain, can.partial_fit))
+        weights = ", ".join(sorted(can.weights)) or "no"
+        rows.append((f"`{name}`", can.summary, inputs, can.score.value, *flags, weights, _yes(can.gpu)))
+    return table(("model", "what it does", "input", "scores", "explains", "learns further", "weights", "GPU"), rows)
 
 
 def model_list() -> str:

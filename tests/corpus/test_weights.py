@@ -41,7 +41,7 @@ def test_numbers_of_documents(values: Any) -> None:
         ([1, 1, float("inf")], "is inf"),
         ([1, 1, 1e300], "is 1e"),
         ([1, "heavy", 1], r"document 1 \(from 0\) is the str 'heavy', not a number"),
-        ([0, 0, 0], "all weights are 0"),
+        ([0, 0, 0], "all weights are zero"),
         ([[1], [2], [3]], "document 0"),
         (np.ones((3, 2)), "document 0"),
         ("111", "a list or array of numbers is needed"),

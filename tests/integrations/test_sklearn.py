@@ -45,6 +45,19 @@ def test_scikit_learns_own_checks_hold_but_those_declared(method: str) -> None:
     assert all(len(reason) > 20 for reason in expected_failed_checks(classifier).values())
 
 
+def test_documents_have_weights() -> None:
+    texts, tags = ["red apple"] * 8, [["north"]] * 4 + [["south"]] * 4
+    weights = [1.0] * 4 + [30.0] * 4
+    assert XmtcClassifier("dismec", k=1).fit(texts, tags).predict_labels(["apple"]) == [["north"]]
+    for form in (weights, np.array(weights), pd.Series(weights, index=range(100, 108))):
+        assert XmtcClassifier("dismec", k=1).fit(texts, tags, form).predict_labels(["apple"]) == [["south"]]
+    held_out = XmtcClassifier("dismec", k=1, valid=0.25).fit(texts, tags, sample_weight=weights)
+    assert held_out.model_.train_documents_ == 6
+    assert held_out.predict_labels(["apple"]) == [["south"]]
+    with pytest.raises(ValueError, match="sample_weight: 2 weights for 8 documents"):
+        XmtcClassifier("dismec").fit(texts, tags, sample_weight=[1, 2])
+
+
 def every_form_of_texts() -> dict[str, Any]:
     return {
         "list": TEXTS,

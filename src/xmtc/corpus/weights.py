@@ -43,7 +43,7 @@ def document_weights(values: Any, documents: Strings | int, name: str = "documen
         at = int(wrong[0])
         raise XmtcError(f"{name}: the weight of {called(at)} is {weights[at]:g}; a finite number from 0 is needed")
     if not weights.any():
-        raise XmtcError(f"{name}: all weights are 0, so there is nothing to learn from")
+        raise XmtcError(f"{name}: all weights are zero, so there is nothing to learn from")
     return weights.astype(np.float32)
 
 

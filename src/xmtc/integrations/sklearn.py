@@ -111,7 +111,7 @@ class XmtcClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             target = target_of(y)
             corpus = self._corpus(X, target, reset=True)
             if sample_weight is not None:
-                corpus = corpus.with_weights(sample_weight, names=("sample_weight", ""))
+                corpus = corpus.with_weights(np.asarray(sample_weight), names=("sample_weight", ""))
                 model.check_weights(["documents"])
             train, valid = corpus.split(self.valid, seed=model.config.seed) if self.valid else (corpus, None)
             model.fit(train, valid)

@@ -181,7 +181,8 @@ class NearestNeighbours(Model):
         if folder.has("weights.safetensors"):
             with folder.building("weights"):
                 self.weights_ = weights = folder.arrays("weights")["weights"]
-                if weights.dtype != np.float32 or weights.shape != (documents,) or not (weights > 0).all():
+                sound = weights.dtype == np.float32 and weights.shape == (documents,)
+                if not sound or not ((weights > 0) & np.isfinite(weights)).all():
                     raise ValueError(f"weights of {weights.dtype} {weights.shape} for {documents} documents")
         # Models of earlier versions do not have them.
         self.ids_ = folder.strings(IDS, documents) if folder.has(f"{IDS}.safetensors") else None
