@@ -26,7 +26,7 @@ help:
 	@echo "make test-neural  the wheel with the extra neural, in a venv of its own: a network, an encoder"
 	@echo "make test-pythons  the same with every Python from 3.11 to 3.13 that there is (minutes; not in CI)"
 	@echo "make test-lowest  the same with the oldest libraries that the core allows (minutes; not in CI)"
-	@echo "make test-annif  the core installs and works beside Annif (not in CI)"
+	@echo "make test-annif  the core installs and works beside Annif, and as its backend (minutes; not in CI)"
 	@echo "make check  formatting, lint, types, the rule which room imports which"
 	@echo "make bench  our models beside other programs, which it installs, on the corpora in DATA=$(DATA); takes hours"
 	@echo "make bench-speed  how fast tf-idf, reading, metrics and neighbours are beside what others take"

@@ -18,12 +18,13 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from fake_hub import hub_in_place
 from warm_processes import ForkServer
 
 import xmtc
@@ -105,10 +106,30 @@ def commands(fork_server: Callable[..., ForkServer], tmp_path_factory: pytest.Te
     return folder
 
 
+@pytest.fixture
+def services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A Hub and a tracking folder of MLflow on this machine."""
+    for name in ("MLFLOW_ALLOW_FILE_STORE", "MLFLOW_DISABLE_TELEMETRY"):
+        monkeypatch.setenv(name, "true")
+    with hub_in_place(tmp_path / "hub", monkeypatch):
+        yield
+    if "mlflow" in sys.modules:
+        sys.modules["mlflow"].set_tracking_uri(None)
+
+
+@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of huggingface_hub, for large files
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_blocks_run_and_print_what_the_page_says(
-    page: Path, files: Path, commands: Path, make_docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    files: Path,
+    commands: Path,
+    make_docs: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if page.name == "integrations.md":
+        request.getfixturevalue("services")
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", os.pathsep.join([str(commands), str(BIN), os.environ["PATH"]]))

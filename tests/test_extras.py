@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -154,3 +156,17 @@ def test_auto_with_only_methods_that_are_left_out() -> None:
 def test_methods_are_listed_all_the_same(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", *arguments]) == 0
     assert "attentionxml" in capsys.readouterr().out
+
+
+def test_the_backend_of_annif_without_annif(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "xmtc.integrations.annif", raising=False)
+    with pytest.raises(MissingExtra, match=r"^xmtc.integrations.annif needs annif; .*'xmtc\[annif\]'$"):
+        importlib.import_module("xmtc.integrations.annif")
+
+
+def test_annif_is_an_extra_that_no_other_brings() -> None:
+    extras = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert set(LIBRARIES) <= set(extras)
+    assert [name for name, wanted in extras.items() if "annif" in "".join(wanted)] == ["annif"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_hub import LARGE, FakeHub, Repo, fake_hub
+from fake_hub import LARGE, FakeHub, Repo, hub_in_place
 from typer.testing import CliRunner
 
 import xmtc
@@ -30,20 +30,7 @@ TAGS = [["fruit"], ["fruit"], ["weather"], ["weather"]] * 3
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    constants: Any = importlib.import_module("huggingface_hub.constants")
-    with fake_hub() as running:
-        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, running.url)
-        for name, value in {
-            "ENDPOINT": running.url,
-            "HUGGINGFACE_CO_URL_TEMPLATE": template,
-            "HF_HUB_CACHE": str(tmp_path / "cache"),
-            "HF_XET_CACHE": str(tmp_path / "xet"),
-            "HF_HUB_DISABLE_XET": True,
-            "HF_HUB_DISABLE_PROGRESS_BARS": True,
-            "HF_TOKEN_PATH": str(tmp_path / "token"),
-        }.items():
-            monkeypatch.setattr(constants, name, value, raising=False)
-        monkeypatch.setenv("HF_TOKEN", "writer")
+    with hub_in_place(tmp_path, monkeypatch) as running:
         yield running
 
 

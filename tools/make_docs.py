@@ -4,7 +4,7 @@
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. The rest of a page is written by hand.
 The picture docs/images/report.png is not made here, since that takes a browser: `python tools/make_docs.py --report
-FILE` writes the page of which it is a picture (1180 x 1380 pixels).
+FILE` writes the page of which it is a picture (1180 x 1430 pixels).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ else
 fi
 [[ $extra != core ]] || "$venv/bin/python" -I - << 'END'
 import importlib.util, sys
-extra = "torch transformers lightning faiss tensorboard tokenizers sentencepiece sklearn rdflib pandas openpyxl huggingface_hub mlflow".split()
+extra = "torch transformers lightning faiss tensorboard tokenizers sentencepiece sklearn rdflib pandas openpyxl huggingface_hub mlflow annif".split()
 found = [name for name in extra if importlib.util.find_spec(name)]
 sys.exit(f"the core brings {', '.join(found)}" if found else 0)
 END

@@ -1,7 +1,7 @@
 """xmtc tags texts with the right few labels out of thousands or millions.
 
-Six calls: `read`, `Corpus.split`, `make` and `fit`, `predict`, `evaluate`, `save` and `load`. Everything loads on first
-use, so that importing the package costs next to nothing.
+Six calls: `read`, `Corpus.split`, `make` and `fit`, `predict`, `evaluate`, `save` and `load`; `models()` lists the
+methods. Everything loads on first use, so that importing the package costs next to nothing.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from xmtc.corpus.io import write as write
     from xmtc.corpus.labels import LabelSet as LabelSet
     from xmtc.errors import XmtcError as XmtcError
+    from xmtc.evaluation.compare import compare as compare
     from xmtc.evaluation.evaluate import evaluate as evaluate
+    from xmtc.models import CallablePackage
     from xmtc.models.registry import load as load
     from xmtc.models.registry import make as make
     from xmtc.predictions import Predictions as Predictions
+
+    models: CallablePackage
 
 __version__ = "0.1.0"
 
@@ -27,18 +31,34 @@ _HOME = {
     "LabelSet": "xmtc.corpus.labels",
     "Predictions": "xmtc.predictions",
     "XmtcError": "xmtc.errors",
+    "compare": "xmtc.evaluation.compare",
     "evaluate": "xmtc.evaluation.evaluate",
     "load": "xmtc.models.registry",
     "make": "xmtc.models.registry",
+    "models": "xmtc.models",
     "read": "xmtc.corpus.io",
     "write": "xmtc.corpus.io",
 }
-__all__ = ["Corpus", "LabelSet", "Predictions", "XmtcError", "evaluate", "load", "make", "read", "write"]
+__all__ = [
+    "Corpus",
+    "LabelSet",
+    "Predictions",
+    "XmtcError",
+    "compare",
+    "evaluate",
+    "load",
+    "make",
+    "models",
+    "read",
+    "write",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'xmtc' has no attribute {name!r}")
+    if name == "models":  # the package itself, which can be called
+        return importlib.import_module("xmtc.models")
     return getattr(importlib.import_module(_HOME[name]), name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,15 @@ from xmtc.corpus.frames import described, whole_number
 from xmtc.corpus.labels import Csr, LabelSet
 from xmtc.corpus.sparse import make_csr
 from xmtc.corpus.strings import Rows, Strings, chosen_rows
+from xmtc.display import escaped, further, html_box, html_table, shortened
 from xmtc.errors import XmtcError
 from xmtc.extras import require
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
+
+
+SHOWN_ROWS, SHOWN_LABELS = 10, 10  # documents, and labels of each, that a prompt and a notebook show
 
 
 class ScoreKind(StrEnum):
@@ -56,6 +60,9 @@ class Predictions:
     [[('Berry', 0.9), ('Apple', 0.2)]]
     >>> top.threshold(0.5).names()
     [[('Berry', 0.9)]]
+    >>> top
+    Predictions(1 documents, up to 2 labels each, scores: ranking)
+      0  Berry 0.900, Apple 0.200
     """
 
     ids: NDArray[np.int32]
@@ -88,6 +95,33 @@ class Predictions:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __repr__(self) -> str:
+        rows = list(self._first_rows())
+        width = max((len(document) for document, *_ in rows), default=0)
+        lines = [f"Predictions({self._size()})"]
+        for document, names, left_out in rows:
+            listed = [*(f"{name} {score:.3f}" for name, score in names), *left_out]
+            lines.append(f"  {document:<{width}}  {', '.join(listed) or 'no label'}")
+        return "\n".join(lines + [f"  {line}" for line in further(SHOWN_ROWS, len(self), "document")])
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for document, names, left_out in self._first_rows():
+            tags = [f'<span class="tag">{escaped(name)} <small>{score:.3f}</small></span>' for name, score in names]
+            soft = [f'<span class="soft">{line}</span>' for line in (left_out if names else ["no label"])]
+            rows.append([escaped(document), "".join(tags + soft)])
+        table = html_table(["document", "labels"], rows) if rows else ""
+        return html_box("Predictions", self._size(), table, notes=further(SHOWN_ROWS, len(self), "document"))
+
+    def _size(self) -> str:
+        return f"{len(self):,} documents, up to {self.k:,} labels each, scores: {self.kind.value}"
+
+    def _first_rows(self) -> Iterator[tuple[str, list[tuple[str, float]], list[str]]]:
+        """Of the first documents: identifier, names and scores, and a line about further labels."""
+        for at, names in enumerate(self[:SHOWN_ROWS].names()):
+            some = [(shortened(name), score) for name, score in names[:SHOWN_LABELS]]
+            yield shortened(self.document(at)), some, further(SHOWN_LABELS, len(names), "label")
 
     def __getitem__(self, rows: Rows) -> Predictions:
         at = chosen_rows(rows, len(self), "predictions", "predictions.names()[{}]")

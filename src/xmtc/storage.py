@@ -29,7 +29,9 @@ from numpy.typing import NDArray
 from xmtc import hub
 from xmtc.atomic_folder import MANIFEST, replacing_folder
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import check_path
 from xmtc.corpus.sparse import Csr, check_arrays, check_indices, make_csr
+from xmtc.corpus.strings import Strings
 from xmtc.errors import BadModelFolder, XmtcError
 
 FORMAT = 2
@@ -37,7 +39,7 @@ LIBRARIES = ("xmtc", "numpy", "scipy", "numba", "tokenizers", "safetensors", "to
 MANIFEST_LIMIT = HEADER_LIMIT = 100 << 20
 CARD = "README.md"
 SMALL_FILE = 4 << 20  # read and checked in a few milliseconds
-Check = Callable[[], None]
+Check = Callable[[], object]
 MANIFEST_TYPES = {"kind": str, "created": str} | dict.fromkeys(
     ("config", "training", "reading", "metrics", "libraries"), dict
 )
@@ -72,6 +74,11 @@ class FolderWriter:
         shape = np.array(matrix.shape, np.int64)
         data = matrix.data.astype(np.float16) if half else matrix.data
         self.arrays(name, {"data": data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": shape})
+
+    def strings(self, name: str, strings: Strings) -> None:
+        """Write a column of strings as NAME.safetensors."""
+        utf8, offsets = strings.compact()
+        self.arrays(name, {"utf8": utf8, "offsets": offsets})
 
     def labels(self, labels: LabelSet) -> None:
         """Write the label set."""
@@ -170,6 +177,16 @@ class FolderReader:
             self.check(f"{name}.safetensors", partial(self.building(name)(check_indices), *parts))
             return make_csr(*parts)
 
+    def strings(self, name: str, count: int) -> Strings:
+        """The column of strings NAME, memory-mapped; an error if there are not as many."""
+        with self.building(name):
+            arrays = self.arrays(name)
+            utf8, offsets = arrays["utf8"], arrays["offsets"]
+            if offsets.shape != (count + 1,):
+                raise ValueError(f"it has {len(offsets) - 1:,} strings, not {count:,}")
+            self.check(f"{name}.safetensors", partial(self.building(name)(Strings.checked), utf8, offsets))
+            return Strings.from_offsets(utf8, offsets)
+
     def labels(self) -> LabelSet:
         """The label set."""
         with self.building("labels"):
@@ -231,6 +248,7 @@ def opening(path: str | Path, verify: bool = True) -> FolderReader:
     Large files are compared with their checksums only before the model is used for the first time, with `verify=False`
     never. `hf://user/name[@revision]` is downloaded from the Hub.
     """
+    check_path(path, "load", "the name of a model folder")
     if not str(path):
         raise BadModelFolder("'': no model folder is named")
     remote = hub.is_address(path)

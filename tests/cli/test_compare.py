@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from xmtc.cli import compare as module
 from xmtc.cli import main
-from xmtc.cli.compare import planned
+from xmtc.cli.compare_plans import Plan, planned
+from xmtc.cli.compare_runs import Work
+from xmtc.cli.read_options import Reading
 from xmtc.corpus import folder as folders
 from xmtc.corpus.io import read, write
 from xmtc.data import demo_folder
@@ -76,11 +77,11 @@ def noticed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The runs that are started, none of which is done."""
     started: list[str] = []
 
-    def start(self: module.Work, plan: module.Plan, seed: int) -> str:
+    def start(self: Work, plan: Plan, seed: int) -> str:
         started.append(f"{plan.system} {seed}")
         return "not done"
 
-    monkeypatch.setattr(module.Work, "start", start)
+    monkeypatch.setattr(Work, "start", start)
     return started
 
 
@@ -153,10 +154,10 @@ def test_a_run_ends_with_the_comparison_that_started_it(tmp_path: Path) -> None:
 
 
 def test_the_budget_stops_a_run(corpus: Path, tmp_path: Path) -> None:
-    train, test = read(corpus), read(corpus, part="test")
-    source = {"corpus": str(corpus), "test": "0.1", "reading": {}}
-    work = module.Work(tmp_path, train, test, source, end=time.monotonic() + 0.1)
-    knn, prior = (work.done(module.Plan(name, {}), 0, "") for name in ("knn", "prior"))
+    plans = [Plan(name, {}) for name in ("knn", "prior")]
+    work = Work(tmp_path, str(corpus), "0.1", Reading(), plans, end=None)
+    work.end = time.monotonic() + 0.1
+    knn, prior = (work.done(plan, 0, "") for plan in plans)
     assert (knn.status, knn.reason) == ("stopped", "the budget was spent")
     assert (prior.status, prior.reason) == ("waiting", "the budget was spent")
 
@@ -173,7 +174,7 @@ def test_ctrl_c_leaves_a_report_of_what_is_done(
     def interrupted(*_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.Work, "start", interrupted)
+    monkeypatch.setattr(Work, "start", interrupted)
     out = shutil.copytree(compared, tmp_path / "results")
     assert main(["compare", str(corpus), "--models", "prior,bonsai,dismec", "--out", str(out)]) == 130
     runs = json.loads((out / "results.json").read_text())["runs"]

@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 
 from xmtc.cli import main
-from xmtc.cli.explain import LISTED, coloured, show, summary
+from xmtc.cli.explain import coloured, show
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
-from xmtc.models.explanation import Explanation
+from xmtc.models.explanation import LISTED, Explanation
 from xmtc.models.registry import load, make
 
 Run = Callable[..., tuple[int, str, str]]
@@ -62,7 +62,7 @@ def test_the_best_labels(run: Run, models: Path, name: str) -> None:
     assert (code, said) == (0, [])
     text = "A SHIP with bread"
     best = load(models / name).predict([text], 2).ids[0].tolist()
-    expected = [summary(load(models / name).explain(text, LABELS.key(at))) for at in best]
+    expected = [repr(load(models / name).explain(text, LABELS.key(at))) for at in best]
     assert out == "\n\n".join(expected) + "\n"
     assert "  ship  " in out
     assert "\x1b" not in out
@@ -126,7 +126,10 @@ def test_json_on_standard_output_stands_alone(run: Run) -> None:
         (["nowhere", "--text", "ship"], "models/nowhere: no such model folder"),
         (["knn", "--text", "ship", "--html", "no/why.html"], "its folder does not exist"),
         (["knn", "--text", "ship", "--k", "0"], "'--k'"),
-        (["knn"], "Missing option '--text'"),
+        (["knn"], "give a document to explain: a file of documents, or --text, one of them"),
+        (["knn", "docs.csv", "--text", "ship"], "one of them"),
+        (["knn", "--text", "ship", "--document", "d1"], "--document chooses from a file of documents"),
+        (["knn", "absent.csv"], "absent.csv: no such file"),
     ],
 )
 def test_users_errors(run: Run, words: list[str], expected: str, tmp_path: Path) -> None:
@@ -186,9 +189,66 @@ def test_no_colour_no_escape() -> None:
 def test_the_text_cannot_steer_the_terminal() -> None:
     why = Explanation(HOSTILE, 0.5, ((HOSTILE, 0.5),), (HOSTILE,), f"[bold]{HOSTILE}\r\nship\tsail")
     assert coloured(why).plain == r"[bold]\x1b[31mred\u202e" + "\nship sail"
-    assert "\x1b" not in summary(why)
+    assert "\x1b" not in repr(why)
 
 
 def test_what_is_not_listed_is_added_up() -> None:
     words = tuple((f"word{at}", 0.5) for at in range(LISTED + 3))
-    assert summary(Explanation("Sea", 0.5, words)).splitlines()[-1].split() == ["further", "words", "(3)", "1.500"]
+    assert repr(Explanation("Sea", 0.5, words)).splitlines()[-1].split() == ["further", "words", "(3)", "1.500"]
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A file of documents beside the models; the second has a number for an id."""
+    file = tmp_path / "docs.csv"
+    file.write_text("id,text\nd1,bread and butter\n0,a ship on the sea\nd3,a blue sky\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("document", "text"), [("d3", "a blue sky"), ("2", "a blue sky"), ("0", "a ship on the sea")], ids=str
+)
+def test_a_document_of_a_file_by_id_or_number(run: Run, docs: Path, document: str, text: str) -> None:
+    code, out, _ = run("knn", "docs.csv", "--document", document, "--json", "why.json", "--html", "why.html")
+    assert code == 0
+    answer = json.loads(Path("why.json").read_text())
+    assert answer["document"] == ("0" if "ship" in text else "d3")
+    assert answer["labels"][0]["text"] == text
+    assert f"why these labels of {answer['document']}" in Path("why.html").read_text()
+    assert out == run("knn", "--text", text)[1]
+
+
+def test_reading_options_and_what_the_model_remembers(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_text('{"title": "a ship", "body": "on the sea", "labels": ["x"]}\n')
+    code, _, err = run("knn", "one.jsonl")
+    assert code == 2
+    assert "one.jsonl:1: no field 'text'" in err
+    code, _, _ = run("knn", "one.jsonl", "--text-field", "title,body", "--json", "-")
+    assert code == 0
+
+
+def test_a_document_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"id": "d7", "text": "a ship"}\n')))
+    code, out, _ = run("knn", "-", "--json", "-")
+    assert (code, json.loads(out)["document"]) == (0, "d7")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["docs.csv"], "docs.csv: there are 3 documents in it; say which with --document: an id such as d1"),
+        (["docs.csv", "--document", "d9"], "there is no document d9 in it; give an id such as d1, or a number from 0"),
+        (["docs.csv", "--document", "3"], "there is no document 3 in it"),
+        (["docs.csv", "--document", "d1", "--json", "docs.csv"], "is read, and writing would replace it"),
+        (["twice.csv", "--document", "d1"], "2 documents have the id d1"),
+        (["features.jsonl", "--document", "0"], "its documents have no text to explain"),
+    ],
+)
+def test_errors_about_the_document(run: Run, docs: Path, words: list[str], expected: str, tmp_path: Path) -> None:
+    (tmp_path / "twice.csv").write_text("id,text\nd1,bread\nd1,a ship\n")
+    (tmp_path / "features.jsonl").write_text('{"features": {"3": 1}, "labels": ["x"]}\n')
+    before = docs.read_bytes()
+    code, out, err = run("knn", *words)
+    assert (code, out) == (2, "")
+    assert expected in err.splitlines()[-1]
+    assert docs.read_bytes() == before

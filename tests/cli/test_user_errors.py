@@ -41,6 +41,13 @@ FILES = {
     "nobody.yaml": b"grid:\n  power: [1.0]\n",
     "features.jsonl": b'{"features": {"3": 1}, "labels": ["x"]}\n',
     "good.jsonl": b'{"text": "a ship", "labels": ["x"]}\n{"text": "a boat", "labels": ["y"]}\n',
+    "more.jsonl": b'{"text": "a ship", "labels": ["x"]}\n{"text": "a raft", "labels": ["y"]}\n',
+    "labels.txt": b"x\ny\n",
+    "unknown.txt": b"x\nw\n",
+    "empty.json": b"[]",
+    "numbers.json": b"[1, 2]",
+    "twice.tsv": b"<http://e/a>\tA\n<http://e/a>\tB\n",
+    "names.csv": b"uri,label_en\nx,Ships\n",
 }
 OUT = ["--out", "out"]
 TRAIN = ["--model", "knn", *OUT]
@@ -149,6 +156,78 @@ CASES: dict[str, tuple[Sequence[str], str]] = {
         ["compare", "good.jsonl", "--models", "knn", "--out", "out", "--test", "2.5"],
         "--test 2.5: a share",
     ),
+    **{
+        f"{command} over {file} of a model": ([*words, f"model/{file}"], f"model/{file}: is part of a model")
+        for command, words, file in (
+            ("predict", ["predict", "model", "good.jsonl", "--out"], "manifest.json"),
+            ("predict a table", ["predict", "model", "good.jsonl", "--table", "--out"], "manifest.json"),
+            ("evaluate", ["evaluate", "model", "good.jsonl", "--json"], "manifest.json"),
+            ("evaluate", ["evaluate", "model", "good.jsonl", "--json"], "labels.safetensors"),
+            ("report", ["evaluate", "model", "good.jsonl", "--html"], "README.md"),
+            ("explain", ["explain", "model", "--text", "ship", "--json"], "manifest.json"),
+            ("explanation", ["explain", "model", "--text", "ship", "--html"], "README.md"),
+            ("info", ["info", "model", "--json"], "manifest.json"),
+            ("info", ["info", "good.jsonl", "--html"], "manifest.json"),
+            ("convert", ["convert", "good.jsonl", "--force"], "manifest.json"),
+        )
+    },
+    "convert over a model": (["convert", "good.jsonl", "model"], "model: is a model folder"),
+    "split into a model": (["convert", "good.jsonl", "model", "--test", "0.5"], "model: is a model folder"),
+    "convert to nothing": (["convert", "good.jsonl", ""], "'': no folder is named"),
+    "split into nothing": (["convert", "good.jsonl", "", "--test", "0.5"], "'': no folder is named"),
+    "a file with a slash": (["predict", "model", "good.jsonl", "--out", "x.csv/"], "x.csv/: is a folder"),
+    "predictions as a document": (["predict", "model", "good.jsonl", "--out", "x.docx"], "known suffixes: .jsonl"),
+    "predictions as old Excel": (["predict", "model", "good.jsonl", "--out", "x.xls"], "known suffixes: .jsonl"),
+    "predictions without a suffix": (["predict", "model", "good.jsonl", "--out", ".csv"], "the suffix says no format"),
+    "predictions over documents": (["predict", "model", "good.jsonl", "--out", "good.jsonl"], "would replace it"),
+    "a model by its capitals": (["train", "good.jsonl", "--model", "KNN", *OUT], "did you mean 'knn'?"),
+    "a setting of a group": (
+        ["train", "good.jsonl", *TRAIN, "--set", "tfidf.min_dff=2"],
+        "did you mean 'tfidf.min_df'",
+    ),
+    "warm nothing": (["warm", "--models", ""], "no method is named"),
+    "warm an unknown method": (["warm", "--models", "knn,knm"], "did you mean 'knn'?"),
+    "resume with another seed": (
+        ["train", "good.jsonl", "--model", "knn", "--out", "model", "--resume", "--seed", "5"],
+        "settings.seed (0 there, 5 now)",
+    ),
+    "resume on other documents": (
+        ["train", "more.jsonl", "--model", "knn", "--out", "model", "--resume"],
+        "model holds another training's model, different: documents",
+    ),
+    "resume another method": (
+        ["train", "good.jsonl", "--model", "prior", "--out", "model", "--resume"],
+        'model ("knn" there, "prior" now)',
+    ),
+    "resume in a folder of other things": (
+        ["train", "good.jsonl", "--model", "knn", "--out", "orphan", "--resume"],
+        "other things in it",
+    ),
+    **{
+        f"model {address}": (["predict", address, "good.jsonl"], "write hf://user/name")
+        for address in ("hf://", "hf://tagger", "hf://me/", "hf://../x/y", "hf://me/tagger@")
+    },
+    **{
+        f"threads {count}": (["info", "good.jsonl", "--threads", count], "--threads")
+        for count in ("0", "-1", "1.5", "many", "9999999999")
+    },
+    "only in a folder": (["predict", "model", "good.jsonl", "--only", "orphan"], "orphan: is a folder"),
+    "only nothing": (["predict", "model", "good.jsonl", "--only", ""], "'': no file is named"),
+    "only binary": (["predict", "model", "good.jsonl", "--only", "binary.jsonl"], "binary.jsonl:1: this is a binary"),
+    "except everything": (["predict", "model", "good.jsonl", "--except", "labels.txt"], "no label is left to predict"),
+    "an unknown label": (["predict", "model", "good.jsonl", "--only", "unknown.txt"], "there is no label 'w'; give"),
+    "precision in percent": (["predict", "model", "good.jsonl", "--precision", "80%"], "'--precision'"),
+    "precision of a model without": (["predict", "model", "good.jsonl", "--precision", "0.8"], "--valid 0.1"),
+    "empty JSON list": (["train", "empty.json", *TRAIN], "empty.json: there is no document in it"),
+    "JSON list of numbers": (["train", "numbers.json", *TRAIN], "numbers.json: document 1: a JSON object was expected"),
+    "label set with a label twice": (
+        ["train", "good.jsonl", *TRAIN, "--label-set", "twice.tsv"],
+        "twice.tsv:2: the label 'http://e/a' occurs twice",
+    ),
+    "language of nobody": (
+        ["train", "good.jsonl", *TRAIN, "--label-set", "names.csv", "--language", "de"],
+        "no labels in the language 'de' (languages found: en)",
+    ),
     "unknown command": (["trian"], "trian"),
     "missing option": (["train", "good.jsonl"], "--out"),
     "unknown option": (["models", "--fast"], "--fast"),
@@ -177,17 +256,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: Path) -> Pa
 @pytest.mark.parametrize("case", CASES)
 def test_one_clear_line_and_exit_2(case: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words, sentence = CASES[case]
-    before = sorted(folder.rglob("*"))
+    before = contents(folder)
     code = main(list(words))
     out, err = capsys.readouterr()
     assert code == 2, err
     assert out == ""
     assert sentence in err
     assert "Traceback" not in err
-    told = [line for line in err.splitlines() if not line.startswith("good.jsonl: 2 documents")]
+    told = [line for line in err.splitlines() if not line.startswith(("good.jsonl: 2 doc", "more.jsonl: 2 doc"))]
     assert len(told) == 1
     assert told[0].startswith("error: ")
-    assert sorted(folder.rglob("*")) == before, "something was written"
+    assert contents(folder) == before, "something was written"
+
+
+def contents(folder: Path) -> dict[Path, bytes | None]:
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 def test_bad_lines_can_be_skipped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

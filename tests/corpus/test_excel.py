@@ -210,6 +210,7 @@ BAD: dict[str, tuple[Make, str]] = {
     "text": (raw(b"just words\n"), "docs.xlsx: this is no Excel file, whatever its name says; give an .xlsx"),
     "nothing": (raw(b""), "docs.xlsx: the file is empty"),
     "cut zip": (raw(b"PK\x03\x04" + b"\0" * 26 + b"xl/workbook.xml"), "docs.xlsx: not a readable Excel workbook"),
+    "a zip that begins unlike a workbook": (raw(b"PK\x03\x04 what?"), "docs.xlsx: not a readable Excel workbook"),
     "other zip": (members(**{"[Content_Types].xml": "<a/>"}), "docs.xlsx: not a readable Excel workbook"),
     "Word": (
         members("docs.docx", **{"[Content_Types].xml": "<Types/>", "word/document.xml": "<a/>"}),

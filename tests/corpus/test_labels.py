@@ -48,7 +48,7 @@ def test_find_prefers_keys_to_names_and_the_first_of_equal_names() -> None:
 def test_find_suggests_close_names(animals: LabelSet) -> None:
     with pytest.raises(XmtcError, match="there is no label 'Brids'; did you mean 'Birds'"):
         animals.find("Brids")
-    with pytest.raises(XmtcError, match=r"there is no label 'zzz'$"):
+    with pytest.raises(XmtcError, match=r"there is no label 'zzz'; give the key or the name of a label$"):
         animals.find("zzz")
 
 

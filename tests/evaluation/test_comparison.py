@@ -13,8 +13,9 @@ import pytest
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
-from xmtc.evaluation.comparison import METRICS, TAIL, Leaderboard, Row, Run, shown_cost
+from xmtc.evaluation.comparison import METRICS, TAIL, Row, Run, shown_cost
 from xmtc.evaluation.evaluate import evaluate
+from xmtc.evaluation.leaderboard import Leaderboard
 from xmtc.evaluation.reports.comparison_page import pair_data, write_comparison_page
 from xmtc.evaluation.reports.comparison_plots import NAMED, by_frequency, quality_and_cost, sweep
 from xmtc.predictions import Predictions

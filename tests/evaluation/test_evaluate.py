@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import XmtcError
 from xmtc.evaluation.evaluate import evaluate
+from xmtc.labelspace.propensity import Propensity
 from xmtc.predictions import Predictions
 
 LABELS = LabelSet.of(["a", "b", "c"], names=["Apple", "Berry", "Cherry"]).with_counts(np.array([60, 30, 10]))
@@ -78,6 +80,56 @@ def test_threshold() -> None:
     assert each["micro-P"] == 50  # b, c right; b, b wrong
 
 
+def test_a_threshold_is_printed_with_what_it_gives() -> None:
+    result = evaluate(TOP, TEST, [1], threshold=0.65)
+    header, micro, macro, example = str(result).splitlines()[-5:-1]
+    assert header.split("  ")[0] == "labels that reach the threshold 0.65"
+    assert header.split()[-3:] == ["precision", "recall", "F1"]
+    for line, name in ((micro, "micro"), (macro, "macro"), (example, "example")):
+        assert line.split()[-3:] == [f"{result.values[f'{name}-{part}']:.2f}" for part in ("P", "R", "F1")]
+    assert result.to_json()["threshold"] == 0.65
+    each = evaluate(TOP, TEST, [1], threshold=np.array([0.95, 0.0, 0.0]))
+    assert "labels that reach their own thresholds" in str(each)
+    assert each.to_json()["threshold"] == "by label"
+    plain = evaluate(TOP, TEST, [1])
+    assert "threshold" not in str(plain)
+    assert "threshold" not in plain.to_json()
+
+
+def test_lists_that_end_before_the_threshold_are_reported() -> None:
+    assert "1 lists of 2 labels end above the threshold" in str(evaluate(TOP, TEST, [1], threshold=0.65))
+    assert "end above" not in str(evaluate(TOP, TEST, [1], threshold=0.85))
+
+
+@pytest.mark.parametrize("given", ["wikipedia", "Wikipedia", "0.5,0.4", " 0.5 , 0.4", (0.5, 0.4), Propensity(0.5, 0.4)])
+def test_propensity_by_name_or_constants(given: Any) -> None:
+    result = evaluate(TOP, TEST, [1], train_documents=80, propensity=given)
+    weights = Propensity(0.5, 0.4).inverse(np.array([60, 30, 10, 0]), 80)
+    # true: a b | c | | new a; the first labels: a | a | a | b
+    assert result.values["PSP@1"] == pytest.approx(100 * weights[0] / (weights[1] + weights[2] + weights[3]))
+    assert "PSP with A = 0.5 and B = 0.4" in str(result)
+    assert result.to_json()["propensity"] == {"A": 0.5, "B": 0.4}
+
+
+def test_the_usual_propensity_is_not_mentioned() -> None:
+    result = evaluate(TOP, TEST, [1], train_documents=80)
+    assert "PSP with" not in str(result)
+    assert result.to_json()["propensity"] == {"A": 0.55, "B": 1.5}
+    assert "propensity" not in evaluate(TOP, TEST, [1]).to_json()
+
+
+@pytest.mark.parametrize("given", ["amazonia", "0.5", "0.5,0.4,1", "a,b", "", (1,), None, 5])
+def test_other_propensities_are_refused(given: Any) -> None:
+    with pytest.raises(XmtcError, match="give default, amazon, wikipedia, or A and B such as"):
+        evaluate(TOP, TEST, [1], propensity=given)
+
+
+@pytest.mark.parametrize("given", ["0.5,0", "-1,1", "nan,1", "1,inf"])
+def test_impossible_constants_are_refused(given: str) -> None:
+    with pytest.raises(XmtcError, match="A must be 0 or more and B above 0"):
+        evaluate(TOP, TEST, [1], propensity=given)
+
+
 def test_what_cannot_be_known_is_left_out() -> None:
     no_size = evaluate(TOP, TEST, [1])
     assert "PSP@1" not in no_size.values
@@ -101,7 +153,7 @@ def test_hierarchy_where_there_is_one() -> None:
 
 def test_prints_as_a_table() -> None:
     lines = str(evaluate(TOP, TEST, [1, 3], train_documents=80)).splitlines()
-    assert lines[0].split() == ["labels", "count", "P@1", "P@3", "nDCG@3", "PSP@1", "PSP@3"]
+    assert lines[0].split() == ["labels", "count", "P@1", "P@3", "nDCG@3", "RP@3", "PSP@1", "PSP@3"]
     assert [line.split()[0] for line in lines[2:6]] == ["all", "head", "middle", "tail"]
     assert len({len(line) for line in lines[:6]}) == 1
     notes = "\n".join(lines[6:])

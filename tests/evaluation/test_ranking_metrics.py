@@ -49,7 +49,7 @@ def cases(draw: st.DrawFn, min_truth: int = 0) -> Case:
 
 def naive(case: Case, k: int, *, normalise: bool = True) -> dict[str, float]:
     documents = len(case.truth)
-    sums = dict.fromkeys(("P", "R", "F1", "nDCG"), 0.0)
+    sums = dict.fromkeys(("P", "R", "RP", "F1", "nDCG"), 0.0)
     psp = best_psp = psndcg = best_psndcg = 0.0
     for true, listed in zip(case.truth, case.lists, strict=True):
         if not true:
@@ -66,6 +66,7 @@ def naive(case: Case, k: int, *, normalise: bool = True) -> dict[str, float]:
         precision, recall = hits / k, hits / len(true)
         sums["P"] += precision
         sums["R"] += recall
+        sums["RP"] += hits / min(k, len(true))
         sums["F1"] += 2 * precision * recall / (precision + recall) if hits else 0
         sums["nDCG"] += dcg / ideal
         best_psp += sum(best)
@@ -96,6 +97,7 @@ def test_perfect_ranking_is_one(case: Case) -> None:
     case.lists = [sorted(row, key=lambda label: -case.weights[label]) for row in case.truth]
     metrics = case.ranking().metrics(KS)
     for k in KS:
+        assert metrics[f"RP@{k}"] == pytest.approx(1)
         assert metrics[f"nDCG@{k}"] == pytest.approx(1)
         assert metrics[f"PSP@{k}"] == pytest.approx(1)
         assert metrics[f"PSnDCG@{k}"] == pytest.approx(1)
@@ -128,7 +130,9 @@ def test_bounds(case: Case) -> None:
     for k in KS:
         # No more can be right than there are true labels.
         assert metrics[f"P@{k}"] <= np.minimum(sizes, k).mean() / k + 1e-12
+        assert metrics[f"RP@{k}"] >= max(metrics[f"P@{k}"], metrics[f"R@{k}"]) - 1e-12
     assert metrics["nDCG@1"] == pytest.approx(metrics["P@1"])
+    assert metrics["RP@1"] == pytest.approx(metrics["P@1"])
     assert [metrics[f"R@{k}"] for k in KS] == sorted(metrics[f"R@{k}"] for k in KS)
 
 
@@ -152,7 +156,7 @@ def test_groups_add_up_and_are_the_cut_truth(case: Case) -> None:
         )
         for k in KS:
             expected = naive(cut, k)
-            for name in ("R", "nDCG", "PSP", "PSnDCG"):
+            for name in ("R", "RP", "nDCG", "PSP", "PSnDCG"):
                 assert values[f"{name}@{k}"] == pytest.approx(expected[name]), name
 
 
@@ -171,6 +175,8 @@ def test_known_values() -> None:
     assert metrics["P@1"] == 0.5
     assert metrics["P@3"] == pytest.approx((2 / 3 + 1 / 3) / 2)
     assert metrics["R@3"] == pytest.approx((2 / 3 + 1) / 2)
+    assert metrics["RP@3"] == pytest.approx((2 / 3 + 1) / 2)
+    assert case.ranking().metrics([2])["RP@2"] == pytest.approx((1 / 2 + 1) / 2)
     assert metrics["F1@3"] == pytest.approx((2 * 2 / 6 + 2 * 1 / 4) / 2)
     first = (1 + 1 / 2) / (1 + 1 / math.log2(3) + 1 / 2)
     assert metrics["nDCG@3"] == pytest.approx((first + 1 / math.log2(3)) / 2)
@@ -245,6 +251,6 @@ def test_k_far_beyond_the_lists() -> None:
     ranking = RankingMetrics.of(top, truth, np.ones(2))
     found = ranking.metrics([2, 2_000_000_000])
     assert found["P@2000000000"] == pytest.approx(0.5e-9)
-    for name in ("R", "nDCG", "PSP", "PSnDCG"):
+    for name in ("R", "RP", "nDCG", "PSP", "PSnDCG"):
         assert found[f"{name}@2000000000"] == found[f"{name}@2"]
     assert ranking.per_document("R@2000000000")[0].tolist() == [0.5] * 50

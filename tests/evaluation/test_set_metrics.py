@@ -10,7 +10,13 @@ from scipy.sparse import csr_array
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.evaluation.ranking import RankingMetrics
-from xmtc.evaluation.set_metrics import coverage_error, example_averages, label_averages, label_coverage
+from xmtc.evaluation.set_metrics import (
+    ThresholdPoints,
+    coverage_error,
+    example_averages,
+    label_averages,
+    label_coverage,
+)
 from xmtc.predictions import Predictions
 
 
@@ -91,3 +97,16 @@ def test_label_coverage_counts_labels_once() -> None:
 def test_nothing_true_nothing_said() -> None:
     nothing = np.zeros(3, np.int64)
     assert label_averages(nothing, nothing + 1, nothing) == {}
+
+
+@pytest.mark.parametrize("k", [3, 15])
+def test_points_of_the_curve_are_the_figures_at_these_thresholds(k: int) -> None:
+    _, _, ranking, top, corpus = made_up(1, k)
+    points = ThresholdPoints.of(top, ranking, points=25)
+    for threshold, precision, recall, f1 in zip(*points, strict=True):
+        # Compared as they are, not rounded to 32 bits: the first and the last threshold are scores.
+        assigned = RankingMetrics.of(top.keep(top.scores.astype(np.float64) >= threshold), corpus)
+        found = label_averages(*assigned.label_counts())
+        assert (precision, recall, f1) == pytest.approx([found[f"micro-{part}"] for part in ("P", "R", "F1")])
+    assert points.threshold[[0, -1]].tolist() == [top.scores.min(), top.scores.max()]
+    assert np.all(np.diff(points.recall) <= 0)

@@ -288,6 +288,9 @@ def test_documents_that_cannot_be_used(X: Any, message: str) -> None:
         ([*TAGS[:-1], [float("nan")]], "the label nan"),
         ([*TAGS[:-1], [1]], "some are numbers"),
         ([*TAGS[:-1], [["deep"]]], "the label"),
+        ([*TAGS[:-1], [""]], "is empty"),
+        ([*TAGS[:-1], [" "]], "is empty"),
+        ({0: "fruit"}, "y should be"),
         ([*ONE[:-1], None], "NaN or None"),
         ([*ONE[:-1], float("nan")], "NaN or None"),
         ([*ONE[:-1], 3], "some are not"),
@@ -318,6 +321,11 @@ def test_labels_that_cannot_be_used(y: Any, message: str) -> None:
         ({"k": True}, "k=True"),
         ({"threshold": "high"}, "threshold='high'"),
         ({"threshold": float("nan")}, "threshold=nan"),
+        ({"threshold": float("inf")}, "threshold=inf"),
+        ({"threshold": "0.5"}, "threshold='0.5'"),
+        ({"calibrate": "yes", "valid": 0.2}, "calibrate='yes'"),
+        ({"seed": -1}, "seed=-1"),
+        ({"tfidf__min_df__deep": 1}, "tfidf.min_df"),
         ({"threshold": "tuned"}, "valid=0.1"),
         ({"calibrate": True}, "valid=0.1"),
         ({"valid": 3}, "valid=3"),
@@ -332,6 +340,25 @@ def test_labels_that_cannot_be_used(y: Any, message: str) -> None:
 def test_parameters_that_cannot_be_used(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(BadEstimatorInput, match=message):
         XmtcClassifier(**parameters).fit(TEXTS, TAGS)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda fitted: fitted.predict("red apple"), "one text"),
+        (lambda fitted: fitted.predict(FEATURES), "trained on texts"),
+        (lambda fitted: fitted.top_labels(TEXTS, k=0), "k must be at least 1, not 0"),
+        (lambda fitted: fitted.top_labels(TEXTS, k=1.5), "whole number"),
+        (lambda fitted: fitted.set_params(threshold=7).predict(TEXTS), "drops every label"),
+        (lambda fitted: fitted.set_params(threshold=-1).predict_labels(TEXTS), "keeps every label"),
+        (lambda fitted: fitted.score(TEXTS, None), "requires y"),
+        (lambda fitted: fitted.score(TEXTS, "fruit"), "one string"),
+        (lambda fitted: fitted.score(TEXTS, TAGS, [1] * 20), "sample_weight"),
+    ],
+)
+def test_calls_of_a_fitted_classifier_that_cannot_be_meant(call: Any, message: str) -> None:
+    with pytest.raises(BadEstimatorInput, match=message):
+        call(XmtcClassifier("knn").fit(TEXTS, TAGS))
 
 
 def test_scoring_against_other_columns_is_refused() -> None:

@@ -10,12 +10,13 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, csr_matrix
 
-from xmtc.kernels.coordinate_descent import LOGISTIC, SQUARED_HINGE, Solver, train_node
+from xmtc.kernels.coordinate_descent import LOGISTIC, SQUARED_HINGE, Importance, Solver, train_node
 from xmtc.kernels.csr import CsrArrays, local_rows
 from xmtc.kernels.vector_loops import LANES
 
 Array = np.ndarray[Any, Any]
 #: Where the regulariser draws the bias
+NOTHING: Array = np.zeros(0, np.float32)
 REST = {SQUARED_HINGE: -1.0, LOGISTIC: 0.0}
 
 
@@ -57,6 +58,7 @@ def train(
         indptr,
         np.concatenate([*lists, np.zeros(0, np.int64)]),
         more.get("offsets", np.zeros((0, 0), np.float32)),
+        more.get("importance", Importance(NOTHING, NOTHING)),
         solver,
         more.get("seed", 0),
     )
@@ -66,25 +68,31 @@ def train(
 
 
 def minimised(
-    matrix: Any, wanted: Array, loss: int, cost: float, bias: float, known: Array | None = None
+    matrix: Any, wanted: Array, loss: int, cost: float | Array, bias: float, known: Array | None = None
 ) -> tuple[Array, Array]:
-    """What the descent is to find, by a method that knows nothing of it; `known`: earlier scores of all documents."""
+    """What the descent is to find, by a method that knows nothing of it; `known`: earlier scores of all documents.
+
+    The cost may be another for each document and label.
+    """
     dense = matrix.toarray().astype(np.float64)
     weights, biases = [], []
     for label in range(wanted.shape[1]):
         sign = np.where(wanted[:, label], 1.0, -1.0)
+        costs = np.broadcast_to(cost, wanted.shape)[:, label]
         rest = REST[loss] if known is None else 0.0
         offset = rest if known is None else known[:, label]
 
-        def objective(point: Array, sign: Array = sign, offset: Any = offset) -> tuple[float, Array]:
+        def objective(
+            point: Array, sign: Array = sign, offset: Any = offset, costs: Array = costs
+        ) -> tuple[float, Array]:
             margin = sign * (dense @ point[:-1] + offset + bias * point[-1])
             if loss == SQUARED_HINGE:
                 gaps = np.maximum(0, 1 - margin)
-                total, slope = (gaps**2).sum(), -2 * gaps * sign
+                total, slope = (costs * gaps**2).sum(), -2 * costs * gaps * sign
             else:
-                total, slope = np.logaddexp(0, -margin).sum(), -sign / (1 + np.exp(margin))
-            gradient = point + cost * np.append(dense.T @ slope, bias * slope.sum())
-            return float(0.5 * point @ point + cost * total), gradient
+                total, slope = (costs * np.logaddexp(0, -margin)).sum(), -costs * sign / (1 + np.exp(margin))
+            gradient = point + np.append(dense.T @ slope, bias * slope.sum())
+            return float(0.5 * point @ point + total), gradient
 
         options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000}
         start = np.zeros(dense.shape[1] + 1)
@@ -120,6 +128,43 @@ def test_it_finds_the_least_change_of_earlier_classifiers(loss: int, count: int)
     close = 1e-4 if loss == SQUARED_HINGE else 1e-3
     np.testing.assert_allclose(weights, expected, atol=close)
     np.testing.assert_allclose(biases, expected_biases, atol=close)
+
+
+def weighted(wanted: Array, seed: int = 3) -> tuple[Importance, Array]:
+    """Weights of documents and labels, and what the cost of each document is then for each label."""
+    rng = np.random.default_rng(seed)
+    of_documents = rng.choice([0.25, 1, 2, 5], len(wanted)).astype(np.float32)
+    of_labels = rng.choice([0.5, 1, 4], wanted.shape[1]).astype(np.float32)
+    positives = np.concatenate([np.repeat(each, wanted[:, label].sum()) for label, each in enumerate(of_labels)])
+    return Importance(of_documents, positives), of_documents[:, None] * np.where(wanted, of_labels, 1)
+
+
+@pytest.mark.parametrize("loss", [SQUARED_HINGE, LOGISTIC], ids=["squared hinge", "logistic"])
+@pytest.mark.parametrize("count", [1, 2, LANES + 3], ids=["one", "two", "more than lanes"])
+@pytest.mark.parametrize("changed", [False, True], ids=["from nothing", "a change"])
+def test_weights_multiply_the_cost(loss: int, count: int, changed: bool) -> None:
+    matrix = documents()
+    rows = np.arange(10, 80)
+    wanted = labels(matrix[rows], count)
+    importance, costs = weighted(wanted)
+    known: Array | None = np.random.default_rng(5).normal(size=wanted.shape) if changed else None  # type: ignore[assignment]
+    more: dict[str, Any] = {"offsets": known.T.astype(np.float32).copy()} if known is not None else {}
+    weights, biases = train(matrix, rows, wanted, loss, bias=0.5, cost=0.7, importance=importance, **more)
+    expected, expected_biases = minimised(matrix[rows], wanted, loss, 0.7 * costs, 0.5, known)
+    close = 1e-4 if loss == SQUARED_HINGE else 1e-3
+    np.testing.assert_allclose(weights, expected, atol=close)
+    np.testing.assert_allclose(biases, expected_biases, atol=close)
+
+
+@pytest.mark.parametrize("loss", [SQUARED_HINGE, LOGISTIC])
+def test_weights_of_1_change_nothing(loss: int) -> None:
+    matrix = documents()
+    wanted = labels(matrix, LANES + 3)
+    ones = Importance(np.ones(80, np.float32), np.ones(int(wanted.sum()), np.float32))
+    plain = train(matrix, np.arange(80), wanted, loss)
+    same = train(matrix, np.arange(80), wanted, loss, importance=ones)
+    np.testing.assert_allclose(same[0], plain[0], atol=1e-5)
+    np.testing.assert_allclose(same[1], plain[1], atol=1e-5)
 
 
 @pytest.mark.needs("sklearn")

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from xmtc.corpus.labels import Csr
 from xmtc.nn import batching as module
-from xmtc.nn.batching import Batch, Entries, Ints, bucketed, by_length, by_tokens, padded
+from xmtc.nn.batching import Batch, Entries, Ints, bucketed, by_length, by_tokens, epoch_batches, padded
 from xmtc.text.token_store import TokenStore
 
 LENGTHS = st.lists(st.integers(1, 30), max_size=60).map(lambda sizes: np.array(sizes, np.int64))
@@ -164,3 +164,12 @@ def test_all_tensors_of_a_batch_go_to_a_device() -> None:
     tensors = [batch.inner.ids, batch.targets, batch.candidates, batch.entries.rows, batch.entries.columns]
     assert {each.device.type for each in [*tensors, batch.entries.values, batch.entries.lengths]} == {"meta"}
     assert (batch.inner.longest, batch.missing, batch.entries.count) == (2, None, 5)
+
+
+def test_random_batches_do_not_look_at_lengths() -> None:
+    """The same whatever the lengths, and every document once."""
+    lengths = np.random.default_rng(0).integers(1, 500, 200)
+    one, other = (epoch_batches(each, 8, 3, 1, random=True) for each in (lengths, lengths[::-1].copy()))
+    assert sorted(np.concatenate(one).tolist()) == list(range(200))
+    assert [sorted(part.tolist()) for part in one] == [sorted(part.tolist()) for part in other]
+    assert np.mean([np.ptp(lengths[part]) for part in one]) > 300

@@ -49,7 +49,9 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches without chance, the same in every epoch."""
-    monkeypatch.setattr("xmtc.nn.batching.bucketed", lambda lengths, batch, rng: consecutive(len(lengths), batch))
+    monkeypatch.setattr(
+        "xmtc.nn.batching.bucketed", lambda lengths, batch, rng, together: consecutive(len(lengths), batch)
+    )
 
 
 def consecutive(documents: int, batch: int) -> list[NDArray[np.int64]]:

@@ -14,7 +14,15 @@ from xmtc.kernels.coordinate_descent import Solver, train_node
 from xmtc.kernels.csr import CsrArrays
 from xmtc.labelspace.tree import LabelTree
 from xmtc.progress import Progress
-from xmtc.search.linear_training import NEVER, SURE, child_documents, reached_by, train_level, work_of
+from xmtc.search.linear_training import (
+    NEVER,
+    SURE,
+    child_documents,
+    importance_of,
+    reached_by,
+    train_level,
+    work_of,
+)
 from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, LinearTree, NodeWeights
 from xmtc.text.token_store import offsets_of
 
@@ -68,6 +76,7 @@ def test_each_node_learns_from_its_documents(loss: str, with_reached: bool) -> N
                 offsets_of([len(positives)]),
                 positives.astype(np.int64),
                 NO_OFFSETS,
+                importance_of(None, np.zeros(0, np.float32)),
                 solver,
                 1,
             )
@@ -83,6 +92,18 @@ def test_levels_above_have_the_documents_of_all_labels_below() -> None:
     for place, cluster in enumerate(TREE.levels[0].indices.tolist()):
         expected = np.flatnonzero(dense[:, TREE.children(1, cluster)].any(1))
         np.testing.assert_array_equal(np.sort(top.indices[top.indptr[place] : top.indptr[place + 1]]), expected)
+    np.testing.assert_array_equal(below.toarray(), dense[:, TREE.levels[1].indices])
+
+
+def test_a_group_counts_as_its_label_that_counts_most() -> None:
+    _, targets = case(3)
+    worth = np.array([1, 2, 5, 3, 1, 0.5], np.float32)
+    weighted = csr_array((worth[targets.indices], targets.indices, targets.indptr), shape=targets.shape)
+    top, below = child_documents(TREE, weighted)
+    dense = targets.toarray() * worth
+    for place, cluster in enumerate(TREE.levels[0].indices.tolist()):
+        expected = dense[:, TREE.children(1, cluster)].max(1)
+        np.testing.assert_array_equal(top[:, [place]].toarray()[:, 0], expected)
     np.testing.assert_array_equal(below.toarray(), dense[:, TREE.levels[1].indices])
 
 

@@ -84,6 +84,29 @@ def test_near_copies_can_be_left_out(kind: str) -> None:
     assert found.ids[0].tolist()[: (found.ids[0] >= 0).sum()] == [at for at in without.ids[0].tolist() if at > 0]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None, max_examples=30)
+@given(texts, st.integers(1, 4), st.sampled_from([0.3, 0.7, 0.95]))
+def test_a_limit_is_for_training_documents_and_for_others_if_asked(
+    kind: str, documents: list[str], k: int, limit: float
+) -> None:
+    search, matrix = made(documents, vectors=kind, max_similarity=limit)
+    new = Corpus.of(["sky ship sea"])
+    unlimited = made(documents, vectors=kind)[0].nearest(new, k)
+    found = search.nearest(new, k, limited=False)
+    np.testing.assert_array_equal(found.ids, unlimited.ids)
+    np.testing.assert_array_equal(found.similarities, unlimited.similarities)
+    assert (search.nearest(new, k).similarities <= limit).all()
+    own = search.nearest_of_training(matrix, k)
+    dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    products = dense.astype(float) @ dense.astype(float).T
+    for row, text in enumerate(documents):
+        near = [products[row, at] for at, other in enumerate(documents) if other != text]
+        allowed = sorted((each for each in near if 1e-6 < each <= limit), reverse=True)
+        if not any(abs(each - limit) < 1e-5 for each in near):
+            np.testing.assert_allclose(own.similarities[row], (allowed + [0.0] * k)[:k], atol=1e-5)
+
+
 def test_many_copies_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = ["ship sea"] * 40 + ["ship", "sea", "sea bread"]
     search, matrix = made(documents, vectors="tfidf")

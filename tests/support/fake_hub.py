@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib
 import json
 import re
 import threading
@@ -14,8 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import pytest
 
 LARGE = 10_000  # bytes: larger files go the way of large files (LFS)
 NO_REPO = (404, {"X-Error-Code": "RepoNotFound"}, {"error": "Repository not found"})
@@ -251,3 +255,23 @@ def fake_hub() -> Iterator[FakeHub]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def hub_in_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """A running server that huggingface_hub takes for the Hub, with its cache in a folder."""
+    constants: Any = importlib.import_module("huggingface_hub.constants")
+    with fake_hub() as running:
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, running.url)
+        for name, value in {
+            "ENDPOINT": running.url,
+            "HUGGINGFACE_CO_URL_TEMPLATE": template,
+            "HF_HUB_CACHE": str(folder / "cache"),
+            "HF_XET_CACHE": str(folder / "xet"),
+            "HF_HUB_DISABLE_XET": True,
+            "HF_HUB_DISABLE_PROGRESS_BARS": True,
+            "HF_TOKEN_PATH": str(folder / "token"),
+        }.items():
+            monkeypatch.setattr(constants, name, value, raising=False)
+        monkeypatch.setenv("HF_TOKEN", "writer")
+        yield running

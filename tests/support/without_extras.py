@@ -39,7 +39,8 @@ NEEDS = {
         "src/xmtc/integrations/sklearn_data.py",
     ),
     "huggingface_hub": ("tests/test_hub.py",),
-    "mlflow": ("tests/integrations/test_mlflow.py",),
+    "mlflow": ("tests/integrations/test_mlflow.py", "src/xmtc/integrations/mlflow.py"),
+    "annif": ("src/xmtc/integrations/annif",),  # `make test-annif` runs it
 }  # fmt: skip
 MISSING = {library for library in (*NEEDS, "datasets", "nbclient", "openpyxl", "pandas") if missing(library)}
 LEFT_OUT = [ROOT / path for library in NEEDS if library in MISSING for path in NEEDS[library]]

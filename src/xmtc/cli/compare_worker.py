@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 import threading
-import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,18 @@ from xmtc.cli.read_options import Reading
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
+    from xmtc.errors import XmtcError
+    from xmtc.models.base import Model
 
-LENGTH = 10  # of the lists that are kept
-WARM_UP = 16  # documents tagged before the clock starts: compiling is not tagging
+DISK_FULL = 3  # the exit code of a run that had no room to write
 SPEC, RESULT, TOP, MODEL, PIECES = "run.json", "result.json", "top", "model", "pieces"
 
 
-def parts(corpus: str, test: str, reading: Reading) -> tuple[Corpus, Corpus]:
-    """(train, test): those of a folder that has both, or a corpus with a share of it, or another file, as test part."""
+def parts(corpus: str, test: str, reading: Reading) -> tuple[Corpus, Corpus, str]:
+    """(train, test, how it was split, "" if it was not).
+
+    The parts are those of a folder that has both, or a corpus with a share of it, or another file, as test part.
+    """
     from xmtc.corpus.folder import has_part
     from xmtc.errors import ConfigError
 
@@ -31,43 +35,63 @@ def parts(corpus: str, test: str, reading: Reading) -> tuple[Corpus, Corpus]:
         raise ConfigError("compare reads its corpus once for each run; give a file or a folder instead of -")
     documents = reading.read(corpus)
     if Path(corpus).is_dir() and has_part(corpus, "test"):
-        return documents, reading.read(corpus, "test")
-    return reading.hold_out(documents, test, "--test", seed=0)
+        return documents, reading.read(corpus, "test"), ""
+    train, held_out = reading.hold_out(documents, test, "--test", seed=0)
+    how = f"no test part, so these were drawn with seed 0 (--test {test})" if train is not documents else ""
+    return train, held_out, how
 
 
 def run(folder: Path) -> dict[str, Any]:
-    """Train, save, predict and measure as the folder's specification says; the predictions go into the folder."""
+    """Train or load, predict and measure as the folder's specification says; the predictions go into the folder."""
     from safetensors.numpy import save_file
 
+    from xmtc.evaluation.compare import timed_predictions
     from xmtc.memory import peak_memory
-    from xmtc.models.registry import make
 
     spec = json.loads((folder / SPEC).read_text("utf-8"))
-    train, test = parts(spec["corpus"], spec["test"], Reading(**spec["reading"]))
+    train, test, _ = parts(spec["corpus"], spec["test"], Reading(**spec["reading"]))
     resumed = (folder / PIECES).exists()
+    model, place = _trained(spec, train, folder) if "folder" not in spec else _loaded(spec["folder"], test)
+    top, per_second = timed_predictions(model, test)
+    save_file({"ids": top.ids.copy(), "scores": top.scores.copy()}, folder / f"{TOP}.safetensors")
+    costs = {
+        "training": model.training_.get("seconds"),
+        "documents/s": per_second,
+        # Without a training it would be another quantity.
+        "memory": peak_memory() if "folder" not in spec else None,
+        "size": sum(file.stat().st_size for file in place.iterdir()),
+    }
+    known = {name: cost for name, cost in costs.items() if cost is not None}
+    return {"status": "finished", "kind": top.kind.value, "resumed": resumed, "costs": known}
+
+
+def _trained(spec: dict[str, Any], train: Corpus, folder: Path) -> tuple[Model, Path]:
+    """A new model and the folder that it is saved to."""
+    from xmtc.models.registry import make
+
     model = make(spec["model"], **spec["settings"]).fit(train, None, folder / PIECES)
     model.save(folder / MODEL)
-    model.predict(test[:WARM_UP], LENGTH)
-    start = time.perf_counter()
-    top = model.predict(test, LENGTH)
-    seconds = time.perf_counter() - start
-    save_file({"ids": top.ids.copy(), "scores": top.scores.copy()}, folder / f"{TOP}.safetensors")
-    return {
-        "status": "finished",
-        "kind": top.kind.value,
-        "resumed": resumed,
-        "costs": {
-            "training": model.training_["seconds"],
-            "documents/s": len(test) / max(seconds, 1e-9),
-            "memory": peak_memory(),
-            "size": sum(file.stat().st_size for file in (folder / MODEL).iterdir()),
-        },
-    }
+    return model, folder / MODEL
+
+
+def _loaded(path: str, test: Corpus) -> tuple[Model, Path]:
+    """The model of a folder, and the folder; an error if it knows none of the labels of the test documents."""
+    from xmtc.errors import XmtcError
+    from xmtc.models.registry import load
+    from xmtc.storage import opening
+
+    model = load(path, device="auto")
+    assert model.labels_ is not None
+    if all(model.labels_.index(key) < 0 for key in test.labels.keys):
+        raise XmtcError(f"none of its labels, such as {model.labels_.key(0)!r}, is one of {test.name}")
+    return model, opening(path, verify=False).folder
 
 
 def main() -> int:
     """Do the run and write its result, also if it failed."""
     import shutil
+
+    from safetensors import SafetensorError
 
     from xmtc.cli import sentence
     from xmtc.errors import XmtcError
@@ -78,13 +102,40 @@ def main() -> int:
         shutil.rmtree(folder / PIECES, ignore_errors=True)
     except KeyboardInterrupt:  # it reaches the comparison too, which says so
         return 1
-    except (XmtcError, OSError, MemoryError) as error:
-        result = {"status": "failed", "reason": sentence(error)}
     except Exception as error:
-        traceback.print_exc()
-        result = {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
-    write_json(str(folder / RESULT), result)
+        if is_disk_full(error):
+            return DISK_FULL
+        reason = sentence(error)
+        if not isinstance(error, (XmtcError, OSError, MemoryError, SafetensorError)):
+            traceback.print_exc()
+            reason = f"{type(error).__name__}: {error}"
+        result = {"status": "failed", "reason": reason}
+    try:
+        write_json(str(folder / RESULT), result)
+    except (XmtcError, OSError) as error:
+        print(f"{folder}: the result cannot be written: {sentence(error)}", file=sys.stderr)
+        return DISK_FULL if is_disk_full(error) else 1
     return int(result["status"] != "finished")
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error, or the one behind it, says that there is no room to write."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if f"(os error {errno.ENOSPC})" in str(error):  # of safetensors, which does not raise OSError
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def full_disk(folder: Path) -> XmtcError:
+    """What to say of a comparison that has no room."""
+    from xmtc.errors import XmtcError
+
+    return XmtcError(
+        f"{folder}: the disk is full; make room and start the same command again, which keeps the finished runs"
+    )
 
 
 def end_with_the_comparison() -> None:

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from xmtc.cli.output import Device, printable, result_files, write_json
+from xmtc.cli.read_options import Reading, with_reading
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from xmtc.corpus.corpus import Corpus
     from xmtc.models.explanation import Explanation
 
-LISTED = 10  # words of each explanation
 FAINT = 0.05  # words below this share of the strongest weight are not coloured
 # White letters are legible on all three, on light and on dark terminals.
 NEUTRAL, FOR, AGAINST = (112, 118, 124), (23, 105, 170), (194, 87, 12)
 
 
+@with_reading
 def explain(
     model: Annotated[str, typer.Argument(help="Model folder.")],
-    text: Annotated[str, typer.Option("--text", help="Text to explain the labels of, - for standard input.")],
+    documents: Annotated[str | None, typer.Argument(help="File in any format with the document to explain.")] = None,
+    document: Annotated[
+        str | None, typer.Option("--document", help="Which document of the file: its id, or its number from 0.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", help="Explain the labels of this text, in place of a file; - for stdin.")
+    ] = None,
     label: Annotated[str | None, typer.Option("--label", help="Key or name of a label; else the best ones.")] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="How many of the best labels, if none is named.")] = 3,
     html: Annotated[str | None, typer.Option("--html", help="Write a page with the shaded text and bars.")] = None,
     json: Annotated[str | None, typer.Option("--json", help="Write all weights as JSON; - for stdout.")] = None,
     device: Device = "auto",
+    reading: Reading = Reading(),
 ) -> None:
     """Show how much each word of a text speaks for its best labels, or for and against one that you name.
 
@@ -36,28 +45,64 @@ def explain(
     """
     from rich.console import Console
 
+    from xmtc.corpus.overwriting import check_not_input
+    from xmtc.errors import ConfigError
+    from xmtc.models.explanation import Explanations
     from xmtc.models.registry import load
 
+    if (documents is None) == (text is None):
+        raise ConfigError("give a document to explain: a file of documents, or --text, one of them")
+    if document is not None and documents is None:
+        raise ConfigError("--document chooses from a file of documents; name the file")
+    for path in filter(None, (json, html)):
+        check_not_input(path, documents)
     with result_files(json, html) as stream:
         loaded = load(model, device=device)
-        text = input_text(text)
-        if label is not None:
-            keys = [label]
+        if documents is not None:
+            corpus = reading.for_model(loaded).read(documents, "test", unlabelled=True)
+            id, text = chosen(corpus, document)
+            about = {"document": id}
         else:
-            top = loaded.predict([text], k)
-            keys = [top.labels.key(at) for at in top.ids[0].tolist() if at >= 0]
-        found = [loaded.explain(text, key) for key in keys]
-        found = [replace(why, text=why.text or text) for why in found]
+            assert text is not None
+            text, about = input_text(text), {}
+        found = Explanations([loaded.explain(text, label)]) if label is not None else loaded.explain(text, k=k)
         if json is not None:
-            assert loaded.labels_ is not None
-            named = [loaded.labels_.key(loaded.labels_.find(key)) for key in keys]
-            labels = [{"label": key, **why.to_json()} for key, why in zip(named, found, strict=True)]
-            write_json(json, {"labels": labels})
+            write_json(json, {**about, "labels": [why.to_json() for why in found]})
         if html is not None:
             from xmtc.evaluation.reports.explanation_page import write_explanation_page
 
-            write_explanation_page(found, html, title=f"{loaded.title}: why these labels")
+            of = f" of {about['document']}" if about else ""
+            write_explanation_page(found, html, title=f"{loaded.title}: why these labels{of}")
         show(found, Console(file=stream, highlight=False))
+
+
+def chosen(corpus: Corpus, document: str | None) -> tuple[str, str]:
+    """(id, text) of the document that is asked for: by its id, else by its number; of one document, none need be named.
+
+    >>> from xmtc.corpus.corpus import Corpus
+    >>> chosen(Corpus.of(["red fruit", "blue sky"]), "1")
+    ('1', 'blue sky')
+    """
+    from xmtc.errors import BadInput
+
+    if corpus.texts is None:
+        raise BadInput(corpus.name, None, "its documents have no text to explain", "give documents with texts")
+    if document is None:
+        if len(corpus) > 1:
+            remedy = f"say which with --document: an id such as {corpus.id(0)}, or a number from 0"
+            raise BadInput(corpus.name, None, f"there are {len(corpus):,} documents in it", remedy)
+        return corpus.id(0), corpus.texts[0]
+    same = [] if corpus.ids is None else [at for at, id in enumerate(corpus.ids) if id == document]
+    if len(same) > 1:
+        raise BadInput(
+            corpus.name, None, f"{len(same):,} documents have the id {document}", "give them ids of their own"
+        )
+    if not same and document.isdecimal() and int(document) < len(corpus):
+        same = [int(document)]
+    if not same:
+        remedy = f"give an id such as {corpus.id(0)}, or a number from 0 to {len(corpus) - 1:,}"
+        raise BadInput(corpus.name, None, f"there is no document {document} in it", remedy)
+    return corpus.id(same[0]), corpus.texts[same[0]]
 
 
 def input_text(text: str) -> str:
@@ -79,7 +124,7 @@ def input_text(text: str) -> str:
     return text
 
 
-def show(explanations: list[Explanation], console: Console) -> None:
+def show(explanations: Sequence[Explanation], console: Console) -> None:
     """Print explanations: each with the text coloured by it where there are colours, then its strongest words."""
     from rich.text import Text
 
@@ -89,7 +134,7 @@ def show(explanations: list[Explanation], console: Console) -> None:
             console.print()
         if colours:
             console.print(coloured(why))
-        lines = Text(summary(why))
+        lines = Text(repr(why))
         if colours:
             lines.stylize("bold", 0, lines.plain.find("\n"))
         console.print(lines, soft_wrap=True)
@@ -97,20 +142,11 @@ def show(explanations: list[Explanation], console: Console) -> None:
         console.print("no label")
 
 
-def summary(why: Explanation) -> str:
-    """The explanation in a few lines, with its strongest words only."""
-    rest = [weight for _, weight in why.words[LISTED:]]
-    words = [(printable(word), weight) for word, weight in why.words[:LISTED]]
-    words += [(f"further words ({len(rest):,})", sum(rest))] if rest else []
-    evidence = tuple(map(printable, why.evidence))
-    return str(replace(why, label=printable(why.label), words=tuple(words), evidence=evidence))
-
-
 def coloured(why: Explanation) -> Text:
     """The text with coloured words: the stronger the weight, the stronger the colour; another one for words against."""
     from rich.text import Text
 
-    from xmtc.evaluation.reports.explanation_page import shaded
+    from xmtc.models.shading import shaded
 
     text = Text()
     for piece in shaded(why):

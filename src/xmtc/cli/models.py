@@ -56,10 +56,11 @@ def able(can: Capabilities) -> str:
 
     >>> from xmtc.models.registry import model_class
     >>> able(model_class("knn").capabilities)
-    'from text or features, scores: probability; explains, learns further'
+    'from text or features, scores: probability; explains, learns further, weights: documents'
     """
     inputs = " or ".join(sorted(can.input, reverse=True))
     flags = {"explains": can.explain, "learns further": can.partial_fit, "trains on a GPU": can.gpu}
+    flags[f"weights: {', '.join(sorted(can.weights))}"] = bool(can.weights)
     if can.extra:
         flags[f"needs xmtc[{can.extra}]"] = True
     return "; ".join(

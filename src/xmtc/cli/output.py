@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
+
+from xmtc.display import printable as printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,19 +29,14 @@ Recall = Annotated[
     float | None, typer.Option("--recall", help="The threshold with this recall on validation documents: 0.7.")
 ]
 
+PropensityConstants = Annotated[
+    str,
+    typer.Option(
+        "--propensity", metavar="A,B|NAME", help="Constants of PSP: 0.55,1.5, or of data sets: amazon, wikipedia."
+    ),
+]
+
 UNBROKEN = 1000  # characters of a line where nobody looks at a terminal
-
-# Control characters, and those that turn the direction of writing, can rewrite what a terminal shows.
-UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-def printable(text: str) -> str:
-    r"""The text on one line, with characters that would steer a terminal written as escapes.
-
-    >>> printable("red\x1b[31m\nsky"), printable("東京 – Ünlü")
-    ('red\\x1b[31m sky', '東京 – Ünlü')
-    """
-    return UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text.replace("\n", " "))
 
 
 @contextmanager
@@ -74,11 +70,15 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
     """Print a table of figures whole: where there is less room than it needs, lines run over rather than be cut."""
     from rich.console import Console
     from rich.measure import Measurement
+    from rich.text import Text
 
     console = Console(file=stream)
     needed = Measurement.get(console, console.options.update(max_width=sys.maxsize), table).maximum
     console.width = max(console.width, needed)
+    notes, table.caption = table.caption, None  # rich cuts a caption that is wider than its table
     console.print(table, crop=False, no_wrap=True)
+    if notes is not None:
+        console.print(Text(f"\n{notes}", "table.caption"), crop=False, no_wrap=True, overflow="ignore")
 
 
 def write_json(path: str, value: Any) -> None:
@@ -111,15 +111,21 @@ def share_or_number(text: str, option: str) -> float | int:
 
 
 def threshold_of(
-    model: Model, text: str | None, precision: float | None = None, recall: float | None = None
+    model: Model | None, text: str | None, precision: float | None = None, recall: float | None = None
 ) -> float | NDArray[np.float32] | None:
-    """What `--threshold` says, a number or `tuned`, or the threshold that reached a precision or recall when tuned."""
+    """What `--threshold` says, a number or `tuned`, or the threshold that reached a precision or recall when tuned.
+
+    Without a model, for a file of predictions, it can only be a number.
+    """
     from xmtc.errors import ConfigError
     from xmtc.predictions import ScoreKind
 
     if sum(given is not None for given in (text, precision, recall)) > 1:
         raise ConfigError("--threshold, --precision and --recall each choose a threshold; give one of them")
-    if precision is not None or recall is not None:
+    if model is None and (text == "tuned" or precision is not None or recall is not None):
+        option = "--threshold tuned" if text == "tuned" else "--recall" if precision is None else "--precision"
+        raise ConfigError(f"{option}: a file of predictions does not know such a threshold; give the model folder")
+    if model is not None and (precision is not None or recall is not None):
         choice = model.threshold_choice(precision=precision, recall=recall)
         print(
             f"threshold {choice.threshold:.4g}: precision {choice.precision:.3f} and recall {choice.recall:.3f} on the "
@@ -129,7 +135,7 @@ def threshold_of(
         return choice.threshold
     if text is None:
         return None
-    if text == "tuned":
+    if model is not None and text == "tuned":
         if model.thresholds_ is None:
             raise ConfigError("--threshold tuned: this model has no thresholds; train it with --valid 0.1 --tune")
         return model.thresholds_
@@ -139,6 +145,6 @@ def threshold_of(
         number = float("nan")
     if number != number:
         raise ConfigError(f"--threshold {text}: not a number; give one such as 0.3, or tuned")
-    if number > 1 and model.score_kind != ScoreKind.RANKING:
+    if number > 1 and model is not None and model.score_kind != ScoreKind.RANKING:
         raise ConfigError(f"--threshold {text}: this model's scores are at most 1; give one such as 0.3, or tuned")
     return number

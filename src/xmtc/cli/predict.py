@@ -47,6 +47,8 @@ def predict(
 ) -> None:
     """Predict labels, as JSON lines `{"id", "labels": [{"label", "name", "score"}]}` or as a table.
 
+    Texts or JSON objects that come in on standard input, one a line, are answered as they come.
+
     Example: `echo "a fast mail server" | xmtc predict tagger - --k 3 --table`
     """
     from xmtc.corpus.overwriting import check_not_input
@@ -69,13 +71,15 @@ def predict(
     # As long as those that `evaluate` measures. Cut afterwards: where each label has its own threshold, a lower label
     # may reach its and a higher not.
     length = k or LENGTH if at is None else max(k or 0, THRESHOLD_DEPTH)
-    corpus = corpus_to_tag(documents, text, loaded, reading)
 
     def answers() -> Iterator[tuple[Corpus, Predictions]]:
-        for start in range(0, len(corpus), BATCH):
-            part = corpus[start : start + BATCH]
-            top = loaded.predict(part, length, **allowed)
-            yield part, top if at is None else top.threshold(at).top(k or length)
+        for corpus in documents_to_tag(documents, text, loaded, reading):
+            for start in range(0, len(corpus), BATCH):
+                part = corpus[start : start + BATCH]
+                top = loaded.predict(part, length, **allowed)
+                yield part, top if at is None else top.threshold(at).top(k or length)
+                if out == "-":
+                    sys.stdout.buffer.flush()  # whoever writes line by line waits for each answer
 
     if table:
         with replacing(out) as stream:
@@ -94,15 +98,15 @@ def predict(
         )
 
 
-def corpus_to_tag(documents: str | None, text: str | None, model: Model, reading: Reading) -> Corpus:
-    """The documents of a file, or the one that `--text` gives."""
+def documents_to_tag(documents: str | None, text: str | None, model: Model, reading: Reading) -> Iterator[Corpus]:
+    """The documents of a file, those of standard input as they come in, or the one that `--text` gives."""
     from xmtc.cli.explain import input_text
     from xmtc.corpus.corpus import Corpus
 
-    if documents is not None:
-        return reading.for_model(model).read(documents, "test", unlabelled=True)
-    assert text is not None
-    return Corpus.of([input_text(text)])
+    if text is not None:
+        return iter([Corpus.of([input_text(text)])])
+    assert documents is not None
+    return reading.for_model(model).read_to_tag(documents)
 
 
 def label_list(path: str | None) -> list[str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -16,6 +16,7 @@ from xmtc.cli.output import printable, share_or_number
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
+    from xmtc.corpus.sources import Source
     from xmtc.models.base import Model
 
 #: the options that a model remembers, and what they are if neither the user nor the model says
@@ -62,33 +63,80 @@ class Reading:
 
     def read(
         self,
-        path: str,
+        path: str | Source,
         part: Part = "train",
         *,
         unlabelled: bool = False,
         keep: tuple[str, ...] = (),
     ) -> Corpus:
         """Read a corpus as the user said."""
-        from xmtc.corpus.formats import format_module
         from xmtc.corpus.io import locate, read, read_label_set
 
         source, format = locate(path, part, self.format, unlabelled=unlabelled)
-        if self.notice and ("fields" in format_module(format).HOLDS or format == "xmc"):
-            print(printable(f"{source.path}: {self.notice}"), file=sys.stderr)
-        said = {**REMEMBERED, **self.remembered()}
+        self._say_notice(source, format)
         return read(
             source,
             format=format,
             label_set=read_label_set(self.label_set, self.language) if self.label_set else None,
-            text=tuple(said["text_field"].split(",")),
-            labels=said["labels_field"],
-            id=said["id_field"],
             keep=keep,
-            label_separator=said["label_separator"],
-            index_base=said["index_base"],
             unlabelled=unlabelled,
-            skip_bad=self.skip_bad,
+            **self._options(),
         )
+
+    def read_to_tag(self, path: str) -> Iterator[Corpus]:
+        """The documents to be tagged: of standard input as they come in, if each line is one; else all at once."""
+        from xmtc.corpus.builder import ReadOptions
+        from xmtc.corpus.sources import Source
+        from xmtc.corpus.stream import stream, streamed_format
+
+        if path != "-" or self.label_set is not None:
+            yield self.read(path, "test", unlabelled=True)
+            return
+        source = Source(path)
+        format = streamed_format(source, self.format)
+        if format is None:
+            yield self.read(source, "test", unlabelled=True)
+            return
+        self._say_notice(source, format)
+        yield from stream(source, format, ReadOptions(unlabelled=True, **self._options()))
+
+    def _say_notice(self, source: Source, format: str) -> None:
+        from xmtc.corpus.formats import format_module
+
+        if self.notice and ("fields" in format_module(format).HOLDS or format == "xmc"):
+            print(printable(f"{source.path}: {self.notice}"), file=sys.stderr)
+
+    def _options(self) -> dict[str, Any]:
+        """What the user, the model or nobody said, as readers take it."""
+        said = {**REMEMBERED, **self.remembered()}
+        return {
+            "text": tuple(said["text_field"].split(",")),
+            "labels": said["labels_field"],
+            "id": said["id_field"],
+            "label_separator": said["label_separator"],
+            "index_base": said["index_base"],
+            "skip_bad": self.skip_bad,
+        }
+
+    def read_weighted(self, path: str, weight_field: str | None, label_weights: str | None = None) -> Corpus:
+        """Read training documents, with each one's weight from a field and weights of labels from a file."""
+        from xmtc.corpus.weights import read_label_weights
+        from xmtc.errors import BadInput
+
+        if weight_field is None:
+            documents, weights = self.read(path), None
+        else:
+            try:
+                documents = self.read(path, keep=(weight_field,))
+            except BadInput as error:
+                if f" {weight_field!r}" not in error.problem:
+                    raise
+                remedy = "name the field of the weights with --weight-field"
+                raise BadInput(error.path, error.line, error.problem, remedy) from error
+            weights = documents.fields[weight_field]
+        names = (f"{path}: --weight-field {weight_field}", f"--label-weights {label_weights}")
+        of_labels = read_label_weights(label_weights) if label_weights is not None else None
+        return documents.with_weights(weights, of_labels, names)
 
     def read_labelled(
         self, path: str, part: Part = "train", *, unlabelled: bool = False, keep: tuple[str, ...] = ()

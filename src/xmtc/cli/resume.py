@@ -16,7 +16,7 @@ def checkpoint_folder(target: Path) -> Path:
 
 
 def facts_of(made: Model, documents: Corpus, held_out: Corpus | None, method: str | None, tune: bool) -> dict[str, Any]:
-    """What makes a training the one it is: model, settings, documents, calibration, thresholds."""
+    """What makes a training the one it is: model, settings, documents, weights, calibration, thresholds."""
     from xmtc.models.calibration import fitted_on
     from xmtc.models.thresholds import SMOOTHING
 
@@ -24,6 +24,7 @@ def facts_of(made: Model, documents: Corpus, held_out: Corpus | None, method: st
         "model": made.name,
         "settings": made.config.model_dump(mode="json"),
         "documents": documents.fingerprint(),
+        "weights": documents.weights_fingerprint(),
         "validation": fitted_on(held_out) if held_out is not None else None,
         "calibration": fitted_on(held_out, method=method) if held_out is not None and method else None,
         "thresholds": fitted_on(held_out, smoothing=SMOOTHING) if held_out is not None and tune else None,
@@ -55,7 +56,7 @@ class Found:
             there["settings"] = self.manifest["config"]
         if "fingerprint" in trained:
             there["documents"] = trained["fingerprint"]
-            there |= {key: trained.get(key) for key in ("validation", "calibration", "thresholds")}
+            there |= {key: trained.get(key) for key in ("weights", "validation", "calibration", "thresholds")}
             if trained.get("validation") is None and "validation" in self.manifest.get("metrics", {}):
                 del there["validation"]  # an older version did not say which documents they were
         return differences(there, {key: facts[key] for key in there})

@@ -18,7 +18,7 @@ from xmtc.recipes import put, read_recipe
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
-    from xmtc.models.base import Model
+    from xmtc.models.base import Model, WeightKind
 
 
 @with_reading
@@ -43,6 +43,13 @@ def train(
         ),
     ] = None,
     budget: Annotated[str | None, typer.Option(help="How long training may take, such as 30m; for auto.")] = None,
+    weight_field: Annotated[
+        str | None, typer.Option("--weight-field", help="Field of each document's weight in training, from 0.")
+    ] = None,
+    label_weights: Annotated[
+        str | None,
+        typer.Option("--label-weights", help="File of label, tab, weight: its documents count more or less."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
     device: Annotated[
         str | None,
@@ -81,9 +88,11 @@ def train(
         made = make(name, **hyper_parameters)
     except ConfigError as error:
         raise error if named is not None else ConfigError(f"no --model given, so {name} is taken: {error}") from error
+    given: dict[WeightKind, str | None] = {"documents": weight_field, "labels": label_weights}
+    made.check_weights([kind for kind, source in given.items() if source is not None])
     target = check_target(out)
     with folder_lock(target):
-        documents = reading.read(corpus)
+        documents = reading.read_weighted(corpus, weight_field, label_weights)
         sizes = f"{some(len(documents), 'document')}, {some(len(documents.labels), 'label')}"
         print(f"{corpus}: {sizes}", file=sys.stderr)
         if named is None:

@@ -25,6 +25,9 @@ def update(
     out: Annotated[
         str | None, typer.Option("--out", help="Folder for the updated model, if not the model's own.")
     ] = None,
+    weight_field: Annotated[
+        str | None, typer.Option("--weight-field", help="Field of each document's weight in training, from 0.")
+    ] = None,
     reading: Reading = Reading(),
 ) -> None:
     """Let a model learn from further documents, which may bring new words and new labels.
@@ -41,7 +44,8 @@ def update(
         if (target / MANIFEST).is_file() and target != Path(model).resolve():
             print(f"{out}: there is a model, which is replaced when the update is finished", file=sys.stderr)
         loaded = load(model)
-        documents = reading.for_model(loaded).read(corpus)
+        loaded.check_weights(["documents"] if weight_field is not None else [])
+        documents = reading.for_model(loaded).read_weighted(corpus, weight_field)
         known = len(loaded.labels_ or ())
         warn_of_known(loaded, documents)
         before = loaded.training_

@@ -16,7 +16,9 @@ from xmtc.cli.warm_worker import UNWRITTEN
 
 def warm(
     cache: Annotated[str | None, typer.Option("--cache", help="Folder, to be named by NUMBA_CACHE_DIR later.")] = None,
-    models: Annotated[str, typer.Option("--models", help="Only what these need; default: all without an extra.")] = "",
+    models: Annotated[
+        str | None, typer.Option("--models", help="Only what these need; default: all without an extra.")
+    ] = None,
 ) -> None:
     """Compile the loops of all methods into the cache, so that no later start has to wait for it.
 
@@ -51,18 +53,18 @@ def warm(
     print("\n".join(folders))
 
 
-def chosen(models: str) -> list[str]:
+def chosen(models: str | None) -> list[str]:
     """The methods to compile for; an error for one that is not known, or whose work is not done by kernels alone."""
     from xmtc.errors import ConfigError
     from xmtc.models.registry import CATALOGUE, model_class
 
     core = [name for name in CATALOGUE if model_class(name).capabilities.extra is None]
-    names = [name for name in (part.strip() for part in models.split(",")) if name]
+    names = [name for name in (part.strip() for part in (models or "").split(",")) if name]
     for name in names:
         if name not in core:
             model_class(name)  # an error with a near name, if there is no such method
             raise ConfigError(f"--models {name}: warm knows the methods without an extra: {', '.join(core)}")
-    if models and not names:
+    if models is not None and not names:
         raise ConfigError("--models: no method is named; leave it out for all of them")
     return names or core
 

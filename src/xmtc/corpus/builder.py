@@ -17,7 +17,7 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.oddities import NEARLY_ALL, packed_separator, repeated_ids, stray_blanks
 from xmtc.corpus.sources import BadLine
 from xmtc.corpus.sparse import Csr, make_csr
-from xmtc.corpus.strings import StringsBuilder
+from xmtc.corpus.strings import Strings, StringsBuilder
 from xmtc.errors import BadInput
 
 PARAGRAPH = "\n\n"  # between the texts of a document that has several text fields
@@ -81,15 +81,20 @@ class CorpusBuilder:
         self.path = path
         self.options = options
         self.skipped = 0
+        self.taken = 0  # documents that `take` has handed out
         self.label_strings = 0  # documents whose labels were one string, which may have to be split
         self._given = labels or LabelSet.of([])
+        self._has: tuple[bool, bool] | None = None  # whether the documents have texts, and features
+        self._begin()
+
+    def _begin(self) -> None:
+        """Make room for documents."""
         self._label_ids: dict[str, int] = {key: i for i, key in enumerate(self._given.keys)}
         self._label_indices = array("i")
         self._label_indptr = array("q", [0])
-        self._has: tuple[bool, bool] | None = None  # whether the documents have texts, and features
         self._texts = StringsBuilder()
         self._ids = StringsBuilder()
-        self._fields = {name: StringsBuilder() for name in options.keep}
+        self._fields = {name: StringsBuilder() for name in self.options.keep}
         self._feature_indices = array("i")
         self._feature_values = array("f")
         self._feature_indptr = array("q", [0])
@@ -172,6 +177,41 @@ class CorpusBuilder:
         self.skipped += 1
 
     @property
+    def next_id(self) -> str:
+        """What the next document is called if it has no id of its own: its number."""
+        return str(self.taken + len(self))
+
+    def take(self) -> Corpus:
+        """The documents so far, of a stream to be tagged, as a corpus of their own; then go on with none.
+
+        Those without an id have their number in the stream. Labels of the documents are left out: nobody asks for them.
+        """
+        documents = len(self)
+        numbers = map(str, range(self.taken, self.taken + documents))
+        corpus = Corpus(
+            label_matrix([], np.zeros(documents + 1, np.int64), 0),
+            LabelSet.of([]),
+            texts=self._texts.build() if len(self._texts) else None,
+            features=self._features(None) if len(self._feature_indptr) > 1 else None,
+            ids=self._ids.build() if len(self._ids) else Strings.of(numbers),
+            name=self.path,
+        )
+        self.taken += documents
+        self._begin()
+        return corpus
+
+    def finish(self) -> None:
+        """End a stream: say what was skipped; one without documents is an error."""
+        self._check_documents(self.taken)
+
+    def _check_documents(self, documents: int) -> None:
+        if self.skipped:
+            self.say(f"{self.skipped:,} bad lines skipped, {documents:,} documents read")
+        if not documents:
+            problem = "every line in it is bad" if self.skipped else "there is no document in it"
+            raise BadInput(self.path, None, problem, "give a file with one document a line")
+
+    @property
     def numbered_label_count(self) -> int:
         """The highest label number so far, plus one."""
         return int(np.frombuffer(self._label_indices, np.int32).max(initial=-1)) + 1
@@ -181,11 +221,7 @@ class CorpusBuilder:
 
         `labels` belongs to documents added by number.
         """
-        if self.skipped:
-            self.say(f"{self.skipped:,} bad lines skipped, {len(self):,} documents read")
-        if not len(self):
-            problem = "every line in it is bad" if self.skipped else "there is no document in it"
-            raise BadInput(self.path, None, problem, "give a file with one document a line")
+        self._check_documents(len(self))
         if not self._label_indices and not self.options.unlabelled:
             remedy = "name the labels with --labels-field, or read it as documents to be tagged (unlabelled=True)"
             raise BadInput(self.path, None, "no document has a label", remedy)

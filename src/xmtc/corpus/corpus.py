@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sparse import Csr, make_csr
 from xmtc.corpus.strings import Rows, Strings, chosen_rows
+from xmtc.display import escaped, further, html_box, html_table, printable, shortened
 from xmtc.errors import XmtcError
 from xmtc.extras import require
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from xmtc.corpus.splits import SplitMethod
 
 FEW_DOCUMENTS = 32
+SHOWN_ROWS, SHOWN_LABELS, SHOWN_TEXT = 5, 6, 200  # documents, labels of each and characters of a text in a notebook
 _PLAIN = (list, tuple, Strings)
+WEIGHTS = ("document_weights", "label_weights")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +37,8 @@ class Corpus:
     `corpus[10:20]`, `corpus[[3, 1]]` and `corpus[mask]` are corpora; `corpus[0]` is an error that says `corpus[0:1]`.
 
     `targets` is the documents x labels 0/1 CSR matrix (float32, sorted indices); `fields` holds the
-    columns kept when reading (`keep=`), such as the key of a split.
+    columns kept when reading (`keep=`), such as the key of a split. `document_weights` and `label_weights` say how much
+    each counts in training, see `with_weights`.
 
     >>> corpus = Corpus.of(["red fruit", "blue sky"], [["apple", "food"], ["weather"]])
     >>> len(corpus), corpus.labels.name(2), corpus[1:].texts[0]
@@ -48,18 +52,23 @@ class Corpus:
     ids: Strings | None = None
     fields: Mapping[str, Strings] = field(default_factory=dict)
     name: str = "corpus"
+    document_weights: NDArray[np.float32] | None = None
+    label_weights: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         for what, size in (
             ("texts", None if self.texts is None else len(self.texts)),
             ("features", None if self.features is None else self.features.shape[0]),
             ("ids", None if self.ids is None else len(self.ids)),
+            ("document weights", None if self.document_weights is None else len(self.document_weights)),
             *((f"field {name!r}", len(column)) for name, column in self.fields.items()),
         ):
             if size is not None and size != len(self):
                 raise XmtcError(f"{self.name}: {size} {what} for {len(self)} rows of labels")
         if self.targets.shape[1] != len(self.labels):
             raise XmtcError(f"{self.name}: {self.targets.shape[1]} label columns for {len(self.labels)} labels")
+        if self.label_weights is not None and len(self.label_weights) != len(self.labels):
+            raise XmtcError(f"{self.name}: {len(self.label_weights)} label weights for {len(self.labels)} labels")
 
     @classmethod
     def of(
@@ -159,12 +168,30 @@ class Corpus:
             features=take_rows(self.features, rows) if self.features is not None else None,
             ids=self.ids[rows] if self.ids is not None else None,
             fields={name: column[rows] for name, column in self.fields.items()},
+            document_weights=self.document_weights[rows] if self.document_weights is not None else None,
         )
 
     def __repr__(self) -> str:
+        return f"Corpus({printable(self.name)}: {self._size()})"
+
+    def _size(self) -> str:
         holds = " and ".join(w for w, has in (("texts", self.texts), ("features", self.features)) if has is not None)
         documents = f"{len(self):,} documents" + (f" with {holds}" if holds else "")
-        return f"Corpus({self.name}: {documents}, {len(self.labels):,} labels)"
+        return f"{documents}, {len(self.labels):,} labels"
+
+    def _repr_html_(self) -> str:
+        """The first documents as a table."""
+        rows = []
+        for at in range(min(SHOWN_ROWS, len(self))):
+            labels = self.labels_of(at)
+            names = [shortened(self.labels.name(label)) for label in labels[:SHOWN_LABELS]]
+            names += further(SHOWN_LABELS, len(labels), "label")
+            text = [] if self.texts is None else [escaped(shortened(self.texts[at], SHOWN_TEXT))]
+            features = [] if self.features is None else [f"{np.diff(self.features.indptr[at : at + 2])[0]:,}"]
+            rows.append([escaped(shortened(self.id(at))), *text, *features, ", ".join(map(escaped, names))])
+        kinds = [kind for kind, has in (("text", self.texts), ("features", self.features)) if has is not None]
+        table = html_table(["id" if self.ids is not None else "", *kinds, "labels"], rows) if rows else ""
+        return html_box(self.name, self._size(), table, notes=further(SHOWN_ROWS, len(self), "document"))
 
     def id(self, at: int) -> str:
         """The identifier of document `at`, or its position where the corpus has no identifiers."""
@@ -195,7 +222,47 @@ class Corpus:
         new_id = np.full(len(self.labels), -1, np.int32)
         new_id[used] = ids
         targets = label_matrix(new_id[self.targets.indices], self.targets.indptr, len(merged))
-        return replace(self, targets=targets, labels=merged)
+        weights = None
+        if self.label_weights is not None:
+            weights = np.ones(len(merged), np.float32)
+            weights[ids] = self.label_weights[used]
+        return replace(self, targets=targets, labels=merged, label_weights=weights)
+
+    def with_weights(self, documents: Any = None, labels: Any = None, names: tuple[str, str] = WEIGHTS) -> Corpus:
+        """The same corpus with weights for training; what is not given stays as it is.
+
+        Args:
+            documents: a number from 0 for each document: one with the weight 2 counts as if it were there twice.
+            labels: a number above 0 for each label, or a mapping from keys or names to numbers, where other labels have
+                1. It multiplies the loss of the documents that have the label.
+            names: what errors call the two.
+
+        >>> Corpus.of(["red fruit", "blue sky"], ["apple", "weather"]).with_weights([2, 1], {"apple": 3}).label_weights
+        array([3., 1.], dtype=float32)
+        """
+        from xmtc.corpus.weights import document_weights, label_weights
+
+        made = self
+        if documents is not None:
+            known = len(self) if self.ids is None else self.ids
+            made = replace(made, document_weights=document_weights(documents, known, names[0]))
+        if labels is not None:
+            made = replace(made, label_weights=label_weights(labels, self.labels, names[1]))
+        return made
+
+    @property
+    def weighted_targets(self) -> Csr:
+        """`targets` with the weight of its document in each entry."""
+        if self.document_weights is None:
+            return self.targets
+        data = np.repeat(self.document_weights, np.diff(self.targets.indptr))
+        return make_csr(data, self.targets.indices, self.targets.indptr, self.targets.shape)
+
+    def weights_fingerprint(self) -> str | None:
+        """What has weights and a hash of each, None without any."""
+        given = {"documents": self.document_weights, "labels": self.label_weights}
+        hashes = {kind: hashlib.sha256(each.tobytes()).hexdigest() for kind, each in given.items() if each is not None}
+        return ", ".join(f"{kind} {digest[:16]}" for kind, digest in hashes.items()) or None
 
     def fingerprint(self) -> str:
         """A hash of documents and labels: the same content gives the same value."""
@@ -228,8 +295,8 @@ class Corpus:
         """k pairs (train, test) in which each document is in exactly one test part."""
         from xmtc.corpus.splits import fold_rows
 
-        for rest, held_out in fold_rows(self, k, seed=seed, method=method, key=key):
-            yield self[rest], self[held_out]
+        rows = fold_rows(self, k, seed=seed, method=method, key=key)
+        return ((self[rest], self[held_out]) for rest, held_out in rows)
 
 
 def label_matrix(indices: Sequence[int] | NDArray[Any], indptr: NDArray[Any], labels: int) -> Csr:

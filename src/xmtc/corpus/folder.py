@@ -10,6 +10,7 @@ from xmtc.corpus import label_file
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.formats import by_suffix, fulltext, jsonl
 from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sources import model_files
 from xmtc.errors import BadInput, XmtcError
 
 SUFFIX = ".jsonl.gz"
@@ -80,6 +81,10 @@ def write(parts: Mapping[str, Corpus], path: str | Path) -> None:
     all of its labels.
     """
     folder = Path(path)
+    if not str(path):
+        raise BadInput("''", None, "no folder is named", "give the name of one")
+    if model_files(folder):
+        raise BadInput(path, None, "is a model folder", "write to another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

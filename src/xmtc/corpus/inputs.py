@@ -75,6 +75,8 @@ def from_frame(
         if label_names is None and labels in frame.classes:
             label_names, given = frame.classes[labels], Cells(map(_without_minus_one, given))
     targets, known = targets_of(given, len(texts), label_set, label_names, label_separator)
+    if isinstance(keep, str) or not isinstance(keep, Iterable):
+        raise XmtcError(f"keep is {described(keep)}; give a list of columns: keep=['year']")
     fields = {column: Strings.of(map(_cell, frame.column(column, "keep"))) for column in keep}
     return Corpus(targets, known, texts=texts, ids=ids, fields=fields, name=name)
 
@@ -102,6 +104,8 @@ def validation(valid: Any) -> Corpus | None:
     """The `valid=` of `fit`; labels in its place, as in `fit(X, y)`, are an error that says what to write."""
     if valid is None or isinstance(valid, Corpus):
         return valid
+    if isinstance(valid, (int, float)):
+        raise XmtcError(f"valid is a corpus, not {valid!r}; hold some documents out: train, valid = corpus.split(0.1)")
     if frame_of(valid) is None:
         raise XmtcError(TWO_ARGUMENTS)
     return labelled(valid, "fit")

@@ -10,9 +10,10 @@ from xmtc.corpus import folder, label_file
 from xmtc.corpus.builder import ReadOptions
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.formats import FORMATS, by_suffix, format_module, holding
+from xmtc.corpus.frames import described
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.overwriting import becomes_folder
-from xmtc.corpus.sources import Source
+from xmtc.corpus.sources import Source, check_path
 from xmtc.errors import BadInput, ConfigError, XmtcError
 
 BINARY = ("parquet", "excel", "npz")  # known by their first bytes, whatever the name says
@@ -56,6 +57,8 @@ def read(
     >>> len(corpus), list(corpus.labels.keys)
     (2, ['apple', 'food', 'weather'])
     """
+    if not isinstance(path, Source):
+        check_path(path, "read", "the name of a file or folder (for a table there is Corpus.of)")
     if index_base not in (0, 1):
         raise ConfigError(f"index_base is {index_base}; it must be 0 or 1")
     options = ReadOptions(
@@ -94,8 +97,8 @@ def locate(
     return source, format or detect(source, unlabelled=unlabelled)
 
 
-def detect(source: Source, *, unlabelled: bool = False) -> str:
-    """The format of a file by its name and its first bytes; BadInput if neither tells.
+def detect(source: Source, *, unlabelled: bool = False, head: bytes | None = None) -> str:
+    """The format of a file by its name and its first bytes, or by those given; BadInput if neither tells.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp(), "docs.txt")
@@ -103,12 +106,13 @@ def detect(source: Source, *, unlabelled: bool = False) -> str:
     >>> detect(Source(file))
     'fasttext'
     """
-    head = source.head()
+    head = source.head() if head is None else head
+    named = by_suffix(source.path)
     for name in BINARY:
         if format_module(name).sniff(head):
-            return name
+            # A workbook and a pair of matrices are zip files both: the name tells which one is damaged.
+            return "excel" if name == "npz" and named == ["excel"] else name
     source.refuse_binary(head)
-    named = by_suffix(source.path)
     for name in [*named, *FORMATS]:
         if format_module(name).sniff(head):
             return name
@@ -152,6 +156,9 @@ def write(corpus: Corpus, path: str | Path, format: str | None = None) -> None:
     A file that is there is replaced, by renaming the complete new one into its place: also the one that the corpus was
     read from, which is in memory by then, although fields that were not read are lost. `xmtc convert` refuses both.
     """
+    if not isinstance(corpus, Corpus):
+        raise XmtcError(f"write takes a corpus and then a path, not {described(corpus)}; make one with Corpus.of")
+    check_path(path, "write", "the name of a file or folder")
     if becomes_folder(path, format):
         folder.write({"train": corpus}, path)
         return

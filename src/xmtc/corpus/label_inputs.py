@@ -24,6 +24,10 @@ def targets_of(
     labels: Any, size: int, label_set: LabelSet | None, label_names: Any = None, label_separator: str | None = None
 ) -> tuple[Csr, LabelSet]:
     """The label matrix of `size` documents and its labels: those of `label_set` first, then new ones as they come."""
+    if label_set is not None and not isinstance(label_set, LabelSet):
+        raise XmtcError(f"label_set is {described(label_set)}; make one with LabelSet.of(keys, names)")
+    if label_separator is not None and (not isinstance(label_separator, str) or not label_separator):
+        raise XmtcError(f"label_separator is {described(label_separator)}; give a string such as ';'")
     known = label_set or LabelSet.of([])
     names = None if label_names is None else _names(label_names)
     if labels is None:
@@ -74,6 +78,8 @@ def _plain_labels(labels: Any, names: list[str] | None) -> tuple[Any, list[str] 
 
 def indicators(frame: Frame, names: Sequence[Any]) -> Any:
     """The 0/1 columns of a frame, each that of a label, as a matrix."""
+    if not names:
+        raise XmtcError("labels=[] names no column; name those of the labels, or give labels=None for none")
     columns = [frame.column(name, "labels") for name in names]
     for name, column in zip(names, columns, strict=True):
         for at, cell in enumerate(column):
@@ -133,7 +139,7 @@ def _keys(at: int, row: Any) -> list[str]:
     keys = list(plain(row))
     for key in keys:
         if isinstance(key, str):
-            if not key:
+            if not key.strip():
                 raise XmtcError(f"labels[{at}] has an empty label; leave it out")
         elif not is_number(key):
             raise XmtcError(f"labels[{at}] has the label {described(key)}; labels are strings or whole numbers")

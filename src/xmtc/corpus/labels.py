@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from xmtc.corpus.frames import described
 from xmtc.corpus.sparse import Csr as Csr
 from xmtc.corpus.sparse import checked_csr, make_csr
 from xmtc.corpus.strings import Strings
@@ -57,12 +58,16 @@ class LabelSet:
     ) -> LabelSet:
         """Make a label set from plain lists; an unknown parent is a KeyError that names it."""
         labels = cls(
-            Strings.of(keys),
-            Strings.of(names) if names is not None else None,
-            Strings.of(descriptions) if descriptions is not None else None,
-            Strings.of("\n".join(a) for a in alternatives) if alternatives is not None else None,
+            _column("keys", keys),
+            _column("names", names) if names is not None else None,
+            _column("descriptions", descriptions) if descriptions is not None else None,
+            _column("alternatives", ["\n".join(a) for a in alternatives]) if alternatives is not None else None,
         )
         index, size = labels._index, len(labels)
+        further = {"names": labels.names, "descriptions": labels.descriptions, "alternatives": labels.alternative_names}
+        for what, column in further.items():
+            if column is not None and len(column) != size:
+                raise XmtcError(f"{size:,} labels but {len(column):,} {what}; give one for each label")
         if parents is not None and any(parents):
             rows = [i for i, above in enumerate(parents) for _ in above]
             columns = [index[parent] for above in parents for parent in above]
@@ -134,23 +139,29 @@ class LabelSet:
 
     def find(self, key_or_name: str) -> int:
         """The id of a label by key or, failing that, by name; an error that suggests close names if there is none."""
+        if not isinstance(key_or_name, str):
+            raise XmtcError(f"a label is given by key or name, a string, not {described(key_or_name)}")
         at = self.lookup(key_or_name)
         if at < 0:
             import difflib
 
             # Comparing with more names than this takes seconds.
             close = difflib.get_close_matches(key_or_name, [*self._by_name], n=3) if len(self) <= 200_000 else []
-            hint = f"; did you mean {', '.join(map(repr, close))}?" if close else ""
-            raise XmtcError(f"there is no label {key_or_name!r}{hint}")
+            hint = f"did you mean {', '.join(map(repr, close))}?" if close else "give the key or the name of a label"
+            raise XmtcError(f"there is no label {key_or_name!r:.100}; {hint}")
         return at
 
-    def find_all(self, keys_or_names: Iterable[str]) -> NDArray[np.int64]:
+    def find_all(self, keys_or_names: Iterable[Any]) -> NDArray[np.int64]:
         """The ids of labels by key or by name, where a name stands for every label that has it; else as `find`.
 
         >>> LabelSet.of(["a", "b", "c"], names=["Apple", "Berry", "Berry"]).find_all(["Berry", "a"]).tolist()
         [0, 1, 2]
         """
-        wanted = set(keys_or_names)
+        given = list(keys_or_names)
+        for label in given:
+            if not isinstance(label, str):
+                self.find(label)  # which says what is wrong
+        wanted = set(given)
         by_key = {key: at for key in wanted if (at := self.index(key)) >= 0}
         names = wanted - by_key.keys()
         for name in sorted(names):
@@ -308,6 +319,19 @@ class LabelSet:
         if counts is not None and (counts.dtype != np.int64 or counts.shape != (size,) or np.any(counts < 0)):
             raise ValueError(f"the training counts are not one number for each of {size} labels")
         return cls(keys, column("names"), column("descriptions"), column("alternatives"), parents, counts)
+
+
+def _column(what: str, values: Iterable[str]) -> Strings:
+    """A column of a label set; an error that names the first value that is no string."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise XmtcError(f"the {what} of a label set are {described(values)}; give a list of strings")
+    values = values if isinstance(values, Strings) else list(values)
+    for at, value in enumerate(values):
+        if not isinstance(value, str):
+            raise XmtcError(f"{what}[{at}] of a label set is {described(value)}, not a string; str(...) makes one")
+        if what == "keys" and not value.strip():
+            raise XmtcError(f"label {at} of the label set is empty; give each label a key")
+    return Strings.of(values)
 
 
 def _cycle(parents: Csr) -> list[int]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
+import select
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from xmtc.errors import BadInput
+from xmtc.corpus.frames import described
+from xmtc.errors import BadInput, XmtcError
 from xmtc.progress import progress
 
 BLOCK = 1 << 17
@@ -21,6 +25,7 @@ BOM = b"\xef\xbb\xbf"
 UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 GZIP_MAGIC = b"\x1f\x8b"
 SHEET = re.compile(r"(?P<file>.+\.xls[xm])#(?P<sheet>.+)", re.IGNORECASE | re.DOTALL)
+MANIFEST = "manifest.json"  # makes a folder a model, see xmtc.storage
 GZIP_WBITS = 31  # zlib's way of saying "with a gzip header and checksum"
 
 
@@ -42,7 +47,7 @@ class Source:
 
     def __init__(self, path: str | Path, *, folder: bool = False) -> None:
         self.path, self.sheet = file_and_sheet(path)
-        self._peeked = b""
+        self._peeked, self._ended = b"", False  # of standard input
         if self.path == "-":
             return
         if not self.path:
@@ -65,13 +70,36 @@ class Source:
     def head(self, size: int = 65536) -> bytes:
         """The first bytes, decompressed, without a byte order mark."""
         if self.is_stdin:
-            # Bytes that detection takes from standard input are kept, and given again when the content is read.
-            self._peeked = self._peeked or sys.stdin.buffer.read(size)
-            raw = self._peeked
+            raw = self._peek(lambda: len(self._peeked) >= size)
         else:
             with self._open() as stream:
                 raw = stream.read(size)
         return next(self._unzipped(iter([raw])))[:size].removeprefix(BOM)
+
+    def first_line(self) -> bytes:
+        """The first line of standard input that is not blank, with its end, as soon as it is there; at most a block."""
+        there = self._peek(lambda: b"\n" in self._peeked.lstrip() or len(self._peeked) >= BLOCK)
+        line, newline, _ = there.removeprefix(BOM).lstrip().partition(b"\n")
+        return line + newline
+
+    def waiting(self) -> bool:
+        """Whether more of standard input is there already, so that reading it takes no time; False if none can tell."""
+        try:
+            return bool(select.select([sys.stdin.buffer.fileno()], [], [], 0)[0])
+        except (OSError, ValueError):  # no file, or a system on which only sockets can be asked
+            return False
+
+    def _peek(self, enough: Callable[[], bool]) -> bytes:
+        """Bytes that detection takes from standard input; they are given again when the content is read."""
+        while not enough() and (chunk := self._what_is_there()):
+            self._peeked += chunk
+        return self._peeked
+
+    def _what_is_there(self) -> bytes:
+        """The next bytes of standard input, as soon as there are some; none at its end, which is asked for once."""
+        chunk = b"" if self._ended else cast(BufferedReader, sys.stdin.buffer).read1(BLOCK)
+        self._ended = not chunk
+        return chunk
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """(line number from 1, line without its end); blank lines are skipped but counted."""
@@ -130,7 +158,7 @@ class Source:
         if self.is_stdin:
             if self._peeked:
                 yield self._peeked
-            while chunk := sys.stdin.buffer.read(BLOCK):
+            while chunk := self._what_is_there():
                 yield chunk
             return
         with self._open() as stream, progress(f"reading {self.path}", Path(self.path).stat().st_size) as bar:
@@ -189,17 +217,34 @@ def check_output(path: str | Path) -> None:
     if str(path) == "-":
         return
     parent = Path(path).parent
-    if not str(path) or Path(path).is_dir():
+    if not str(path) or Path(path).is_dir() or str(path).endswith(os.sep):
         raise BadInput(path or "''", None, "is a folder, a file was expected", "give the name of a file")
     if Path(path).exists() and not Path(path).is_file():
         # Renaming a file into its place would remove the device.
         raise BadInput(
             path, None, "is a device or a pipe, no file", "give the name of a file, or - for standard output"
         )
+    if Path(path).name in model_files(parent):
+        raise BadInput(path, None, "is part of a model, which writing would destroy", "write to another place")
     if not parent.is_dir():
         raise BadInput(path, None, "its folder does not exist", f"make it: mkdir -p {parent}")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise BadInput(path, None, "its folder cannot be written into", "write to another place")
+
+
+def model_files(folder: Path) -> set[str]:
+    """The files of the model in a folder, none if it is no model folder."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        return {MANIFEST, *manifest["files"]} if "kind" in manifest else set()
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def check_path(path: object, call: str, what: str = "the name of a file") -> None:
+    """XmtcError if what a call was given is no path at all."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise XmtcError(f"{call} takes {what}, not {described(path)}")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.frames import is_number
 from xmtc.corpus.stratification import stratify
 from xmtc.errors import XmtcError
 
@@ -68,8 +69,8 @@ def fold_rows(
     [0, 1, 2, 3]
     """
     _check(corpus, seed, method, key)
-    if not 2 <= k <= len(corpus):
-        raise XmtcError(f"{len(corpus):,} documents cannot make {k} folds; take 2 to {len(corpus):,}")
+    if not is_number(k) or not 2 <= k <= len(corpus):
+        raise XmtcError(f"{len(corpus):,} documents cannot make {k!r} folds; take 2 to {len(corpus):,}")
     rng = np.random.default_rng(seed)
     sizes = [len(range(fold, len(corpus), k)) for fold in range(k)]
     if method == "random":
@@ -88,8 +89,8 @@ def _check(corpus: Corpus, seed: int, method: SplitMethod, key: str | None) -> N
         raise XmtcError(f"unknown split method {method!r}; known methods: {', '.join(get_args(SplitMethod))}")
     if (method == "key") != (key is not None):
         raise XmtcError("a split by key needs both: method='key' and key=, the name of a field")
-    if seed < 0:
-        raise XmtcError(f"seed={seed}: a seed is 0 or more")
+    if not is_number(seed) or seed < 0:
+        raise XmtcError(f"seed={seed!r}: a seed is a whole number, 0 or more")
     if len(corpus) < 2:
         raise XmtcError(f"{corpus.name}: {len(corpus)} documents cannot be split; give at least 2")
 
@@ -102,8 +103,8 @@ def _test_size(test: float | int, documents: int) -> int:
                 "or a fraction such as 0.1"
             )
         return int(test)
-    if isinstance(test, bool) or not 0 < test < 1:
-        raise XmtcError(f"test={test} is no fraction between 0 and 1; for a number of documents give a whole number")
+    if not isinstance(test, (float, np.floating)) or not 0 < test < 1:
+        raise XmtcError(f"test={test!r} is no fraction between 0 and 1; for a number of documents give a whole number")
     size = round(test * documents)
     if not 0 < size < documents:
         raise XmtcError(f"test={test} of {documents:,} documents leaves one side empty; give a number of documents")

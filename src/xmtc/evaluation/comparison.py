@@ -1,24 +1,23 @@
-"""Several models on the same documents: a leaderboard with spreads over seeds and marks of significance."""
+"""Several models on the same documents: runs, and rows of means with spreads over seeds and p-values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
+from xmtc.corpus.sketch import Sketch
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.evaluation.result import Evaluation
-from xmtc.evaluation.significance import randomisation_p
+from xmtc.evaluation.significance import holm, randomisation_p
 from xmtc.labelspace.frequency_bands import frequency_bands
 from xmtc.predictions import Predictions
 from xmtc.progress import clock, track
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 TAIL = "tail P@5"
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5", TAIL)
@@ -26,17 +25,21 @@ METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5", TAIL)
 MAIN = "nDCG@5"
 SIGNIFICANT = 0.05
 COSTS = ("training", "documents/s", "memory", "size")
+LIST_LENGTH = 10  # of the lists that are compared
+RESAMPLES = 5000
+RESAMPLES_PER_ROW = 100  # the smallest p-value must stay below SIGNIFICANT after the correction for many rows
 
 Floats = NDArray[np.float64]
 Status = Literal["finished", "failed", "stopped", "waiting"]
+Origin = Literal["trained", "folder", "predictions"]
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One training with one seed: its predictions and its costs.
+    """One training with one seed, a model that was trained before, or a file: its predictions and its costs.
 
     `system` names its row. `costs` are seconds of training, documents tagged per second, peak memory and size of the
-    model folder, both in bytes; `reason` says why a run is not finished.
+    model folder, both in bytes; `reason` says why a run is not finished, `remark` what to know of one that is.
     """
 
     system: str
@@ -48,10 +51,12 @@ class Run:
     costs: Mapping[str, float] = field(default_factory=dict)
     top: Predictions | None = None
     train_documents: int = 0
+    origin: Origin = "trained"
+    remark: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the predictions."""
-        shown = ("system", "model", "settings", "seed", "status", "reason", "costs")
+        shown = ("system", "origin", "model", "settings", "seed", "status", "reason", "remark", "costs")
         return {name: getattr(self, name) for name in shown}
 
 
@@ -59,8 +64,8 @@ class Run:
 class Row:
     """A model of the table: means over its finished runs, and their standard deviation if there are several.
 
-    `p_values` are those of the difference to the best of a column, 1 for the best itself. `evaluation` is that of the
-    run with the lowest seed.
+    `p_values` are those of the difference to the best of a column, 1 for the best itself, with Holm's correction for
+    the number of rows. `evaluation` is that of the run with the lowest seed.
     """
 
     system: str
@@ -83,6 +88,11 @@ class Row:
         notes = [f"{run.status}: {run.reason}" if run.reason else run.status for run in unfinished]
         return "; ".join(dict.fromkeys(notes))
 
+    @property
+    def remark(self) -> str:
+        """What to know of its figures, "" if nothing."""
+        return "; ".join(dict.fromkeys(run.remark for run in self.runs if run.remark))
+
     def marked(self, metric: str) -> bool:
         """Whether the row is significantly below the best of this column."""
         return self.p_values.get(metric, 1.0) < SIGNIFICANT
@@ -94,6 +104,7 @@ class Row:
             "runs": len(self.runs),
             "finished": self.finished,
             "note": self.note,
+            "remark": self.remark,
             **{metric: round(value, 4) for metric, value in self.values.items()},
             "spread": {metric: round(value, 4) for metric, value in self.spreads.items()},
             "p": {metric: round(value, 4) for metric, value in self.p_values.items()},
@@ -101,80 +112,23 @@ class Row:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Leaderboard:
-    """All rows, the best first; those without a finished run last."""
-
-    rows: tuple[Row, ...]
-    truth: Corpus
-
-    @classmethod
-    def of(cls, runs: Sequence[Run], truth: Corpus) -> Leaderboard:
-        """Evaluate finished runs on their test documents.
-
-        >>> from xmtc.corpus.corpus import Corpus
-        >>> truth = Corpus.of(["..."] * 4, [["a"], ["a"], ["b"], ["a"]])
-        >>> labels = truth.labels.with_counts(np.array([3, 1]))
-        >>> always = [Predictions(np.full((4, 1), at, np.int32), np.ones((4, 1), np.float32), labels) for at in (0, 1)]
-        >>> runs = [Run(f"always {name}", "prior", {}, 0, top=top) for name, top in zip("ab", always)]
-        >>> [(row.system, row.values["P@1"]) for row in Leaderboard.of(runs, truth).rows]
-        [('always a', 75.0), ('always b', 25.0)]
-        """
-        groups: dict[str, list[Run]] = {}
-        for run in runs:
-            groups.setdefault(run.system, []).append(run)
-        by_document: dict[str, dict[str, Floats]] = {}
-        rows = []
-        for system, members in track(groups.items(), "evaluating"):
-            row, by_document[system] = _row(system, members, truth)
-            rows.append(row)
-        ordered = sorted(rows, key=lambda row: -row.values.get(MAIN, -1.0))
-        return cls(tuple(_compared(ordered, by_document)), truth)
-
-    @property
-    def finished(self) -> list[Row]:
-        """Rows that have values."""
-        return [row for row in self.rows if row.values]
-
-    def best(self, metric: str) -> Row | None:
-        """The row with the highest value of a metric."""
-        known = [row for row in self.rows if metric in row.values]
-        return max(known, key=lambda row: row.values[metric]) if known else None
-
-    def rich_table(self) -> Table:
-        """The leaderboard for a rich console."""
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table
-
-        metrics = [metric for metric in METRICS if any(metric in row.values for row in self.rows)]
-        table = Table(
-            box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption="\n".join(self.notes()), caption_justify="left"
-        )
-        for title in ("model", *metrics, *COSTS):
-            table.add_column(title, justify="left" if title == "model" else "right", no_wrap=title != "model")
-        for row in self.rows:
-            cells = [self._cell(row, metric) for metric in metrics]
-            name = escape(row.system) + (f"\n[red]{escape(row.note)}[/]" if row.note else "")
-            table.add_row(name, *cells, *(shown_cost(name, row.costs.get(name)) for name in COSTS))
-        return table
-
-    def _cell(self, row: Row, metric: str) -> str:
-        if metric not in row.values:
-            return "–"
-        best = self.best(metric)
-        figure = f"{row.values[metric]:.2f}" + ("*" if row.marked(metric) else " ")
-        figure = f"[bold]{figure}[/]" if best is not None and row.values[metric] == best.values[metric] else figure
-        return figure + (f"\n[dim]±{row.spreads[metric]:.2f} [/]" if metric in row.spreads else "")
-
-    def notes(self) -> list[str]:
-        """What the numbers mean."""
-        notes = [f"{len(self.truth):,} documents; percent; bold is the best of a column"]
-        if len(self.finished) > 1:
-            notes.append("* below the best by more than chance (paired randomisation test, p < 0.05)")
-        if any(row.spreads for row in self.rows):
-            notes.append("± standard deviation over seeds; costs are means")
-        return notes
+def rows_of(runs: Sequence[Run], truth: Corpus) -> tuple[list[Row], Corpus]:
+    """The evaluated rows, the best first, and the test documents in the label ids that all of them share."""
+    tops = [run.top for run in runs if run.top is not None]
+    if tops and truth.labels.counts is None:
+        truth = truth.with_labels(tops[0].labels)
+    labels = _all_labels(tops, truth.labels)
+    truth = truth.with_labels(labels)
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        top = run.top if run.top is None else _relabelled(run.top, labels)
+        groups.setdefault(run.system, []).append(replace(run, top=top))
+    by_document: dict[str, dict[str, Floats]] = {}
+    rows = []
+    for system, members in track(groups.items(), "evaluating"):
+        row, by_document[system] = _row(system, members, truth)
+        rows.append(row)
+    return _compared(sorted(rows, key=lambda row: -row.values.get(MAIN, -1.0)), by_document), truth
 
 
 def shown_cost(name: str, value: float | None) -> str:
@@ -188,6 +142,34 @@ def shown_cost(name: str, value: float | None) -> str:
     if name == "training":
         return clock(value) if value >= 10 else f"{value:.1f} s"
     return f"{value:,.0f}" if name == "documents/s" else f"{value / 1e6:,.{1 if value < 1e8 else 0}f} MB"
+
+
+def trained_on_test(sketch: str | None, test: Corpus) -> str:
+    """A remark if many test documents were among those of a model's training, given the sketch of these; else ""."""
+    if sketch is None:
+        return ""
+    overlap = Sketch.from_hex(sketch).overlap(test)
+    return f"{overlap} of the test documents were in its training: its figures are too good" if overlap.is_loud else ""
+
+
+def _all_labels(tops: Sequence[Predictions], labels: LabelSet) -> LabelSet:
+    """The labels, and after them those that are listed beside them."""
+    for top in tops:
+        if top.labels is not labels and top.labels.keys != labels.keys:
+            listed = np.unique(top.ids[top.ids >= 0])
+            unknown = np.array([at for at in listed.tolist() if labels.index(top.labels.key(at)) < 0], np.int64)
+            labels = labels.extend_by(top.labels, unknown) if len(unknown) else labels
+    return labels
+
+
+def _relabelled(top: Predictions, labels: LabelSet) -> Predictions:
+    """The same lists with the ids of another label set, which has all that is listed."""
+    if top.labels.keys == labels.keys:
+        return replace(top, labels=labels)
+    new_ids = np.full(len(top.labels) + 1, -1, np.int32)  # the last one is for the id -1
+    listed = np.unique(top.ids[top.ids >= 0])
+    new_ids[listed] = [labels.index(top.labels.key(at)) for at in listed.tolist()]
+    return replace(top, ids=new_ids[top.ids], labels=labels)
 
 
 def _row(system: str, runs: Sequence[Run], truth: Corpus) -> tuple[Row, dict[str, Floats]]:
@@ -204,7 +186,8 @@ def _row(system: str, runs: Sequence[Run], truth: Corpus) -> tuple[Row, dict[str
     names = [name for name in METRICS if name in each[0]]
     values = {name: float(np.mean([one[name] for one in each])) for name in names}
     spreads = {name: float(np.std([one[name] for one in each], ddof=1)) for name in names} if len(each) > 1 else {}
-    costs = {name: float(np.mean([run.costs[name] for run in done])) for name in COSTS if name in done[0].costs}
+    known = {name: [run.costs[name] for run in done if name in run.costs] for name in COSTS}
+    costs = {name: float(np.mean(each)) for name, each in known.items() if each}
     means = {name: np.mean([one[name] for one in documents], axis=0) for name in names}
     return Row(system, tuple(runs), values, spreads, costs, evaluations[0]), means
 
@@ -228,14 +211,17 @@ def _by_document(evaluation: Evaluation) -> dict[str, Floats]:
 
 
 def _compared(rows: Sequence[Row], documents: Mapping[str, Mapping[str, Floats]]) -> list[Row]:
-    """Each row with the p-values of its difference to the best of each column."""
+    """Each row with the p-values of its difference to the best of each column, corrected for the number of rows."""
     p_values: dict[str, dict[str, float]] = {row.system: {} for row in rows}
     for metric in METRICS:
         known = [row for row in rows if metric in row.values]
         if len(known) < 2:
             continue
         best = max(known, key=lambda row: row.values[metric])
-        for row in known:
-            gain = documents[best.system][metric] - documents[row.system][metric]
-            p_values[row.system][metric] = randomisation_p(gain)
+        others = [row for row in known if row is not best]
+        resamples = max(RESAMPLES, RESAMPLES_PER_ROW * len(others))
+        gains = [documents[best.system][metric] - documents[row.system][metric] for row in others]
+        p_values[best.system][metric] = 1.0
+        for row, p in zip(others, holm([randomisation_p(gain, resamples) for gain in gains]), strict=True):
+            p_values[row.system][metric] = p
     return [replace(row, p_values=p_values[row.system]) for row in rows]

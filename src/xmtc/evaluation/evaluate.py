@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +24,8 @@ from xmtc.evaluation.ranking import RankingMetrics, align
 from xmtc.evaluation.result import Evaluation
 from xmtc.evaluation.set_metrics import Counts, coverage_error, example_averages, label_averages, label_coverage
 from xmtc.labelspace.frequency_bands import THIRDS, Groups, frequency_bands, frequency_deciles
-from xmtc.labelspace.propensity import PROPENSITIES, Propensity
+from xmtc.labelspace.propensity import Propensity, propensity_of
+from xmtc.prediction_files.reading import read_predictions
 from xmtc.predictions import Predictions, ScoreKind
 
 #: The length of a model's lists when labels are assigned by a threshold.
@@ -44,17 +47,20 @@ class Predictor(Protocol):
 
 
 def evaluate(
-    model: Predictor | Predictions,
+    model: Predictor | Predictions | str | Path,
     corpus: Corpus | Table,
     k: int | Sequence[int] = (1, 3, 5),
     *,
     threshold: float | NDArray[np.floating[Any]] | None = None,
+    train: Corpus | Table | None = None,
     train_documents: int | None = None,
-    propensity: Propensity = PROPENSITIES["default"],
+    propensity: Propensity | str | tuple[float, float] = "default",
     cuts: tuple[float, float] = THIRDS,
     normalise_psndcg: bool = True,
 ) -> Evaluation:
     """Evaluate a model, or its predictions, on the labels of a corpus (or of a table, see `Corpus.from_frame`).
+
+    Predictions are a value or a file that `xmtc predict --out FILE` wrote (see `read_predictions`).
 
     All values are in percent; the formulas are in `xmtc.evaluation.ranking`, `.set_metrics` and `.hierarchy`, the rule
     for head, middle and tail (`cuts`) in `xmtc.labelspace.frequency_bands`. Labels that occur only in this corpus stay
@@ -62,8 +68,11 @@ def evaluate(
     documents were in the model's training.
 
     `threshold` (one number or one for each label) adds micro, macro and example-based precision, recall and F1 of the
-    listed labels that reach it; a model then predicts longer lists. PSP needs training counts in the label set and,
-    for predictions rather than a model, `train_documents`; what cannot be computed is left out.
+    listed labels that reach it; a model then predicts longer lists.
+
+    Head, middle, tail and PSP need training counts, and PSP also the number of training documents. A model knows both;
+    for predictions they are counted in `train`, the training documents, or are in the label set and `train_documents`.
+    What cannot be computed is left out. `propensity` are the constants A and B of PSP, or a name of PROPENSITIES.
 
     >>> corpus = Corpus.of(["red fruit", "blue sky"], [["apple", "food"], ["weather"]])
     >>> labels = corpus.labels.with_counts(np.array([10, 20, 5]))
@@ -74,15 +83,22 @@ def evaluate(
     """
     k = _cutoffs(k)
     corpus = labelled(corpus, "evaluate")
-    if not isinstance(model, Predictions) and not hasattr(model, "predict"):
+    propensity = propensity_of(propensity)
+    if isinstance(model, (str, Path, Predictions)):
+        training = None if train is None else labelled(train, "evaluate")
+        predictions = model if isinstance(model, Predictions) else _read(model, corpus, training)
+        if training is not None:
+            predictions, train_documents = _counted(predictions, training), len(training)
+            _warn_of_training_documents(Sketch.of(training), corpus)
+    elif not hasattr(model, "predict"):
         raise XmtcError(
             f"evaluate takes a model (or its predictions) and a corpus, in this order, not {described(model)}"
         )
-    if isinstance(model, Predictions):
-        predictions = model
+    elif train is not None:
+        raise XmtcError("train= is for predictions; a model knows its training counts, so leave train= out")
     else:
         train_documents = model.train_documents_ or None  # 0: a model folder that does not say
-        warn_of_training_documents(model, corpus)
+        _warn_of_training_documents(_training_sketch(model), corpus)
         predictions = model.predict(corpus, k=max(*k, 1 if threshold is None else THRESHOLD_DEPTH))
     truth = align(predictions, corpus)
     counts = truth.labels.counts
@@ -96,8 +112,9 @@ def evaluate(
         counted[""] = assigned.label_counts()
         by_example = _percent(example_averages(assigned))
     true = truth.label_counts
-    # Without training counts, only labels that the model's label set lacks are known to be unseen.
-    known = counts > 0 if counts is not None else np.arange(len(true)) < len(predictions.labels)
+    # Without training counts, only labels that the model's label set lacks are known to be unseen; a file has none.
+    seen = counts > 0 if counts is not None else np.arange(len(true)) < len(predictions.labels)
+    unseen = int(np.count_nonzero((true > 0) & ~seen))
 
     return Evaluation(
         values=_overall(ranking, predictions, truth.labels, counted, ks) | by_example,
@@ -107,21 +124,39 @@ def evaluate(
         documents=len(truth),
         documents_without_labels=int(np.count_nonzero(np.diff(truth.targets.indptr) == 0)),
         labels_in_test=int(np.count_nonzero(true)),
-        labels_unseen=int(np.count_nonzero((true > 0) & ~known)),
+        labels_unseen=None if counts is None and isinstance(model, (str, Path)) else unseen,
         coverage_error=coverage_error(ranking),
         predictions=predictions,
         truth=truth,
         ranking=ranking,
+        threshold=threshold if threshold is None else "by label" if np.ndim(threshold) else float(threshold),
+        propensity=None if weights is None else propensity,
     )
 
 
-def warn_of_training_documents(model: object, corpus: Corpus) -> None:
-    """One warning if many documents of a corpus were in the training of a model, as far as the model knows."""
+def _read(path: str | Path, corpus: Corpus, train: Corpus | None) -> Predictions:
+    """The predictions in a file, with the ids of labels as a model of the training documents has them."""
+    if Path(path).is_dir():
+        raise XmtcError(f"{path} is a folder; to evaluate the model in it: evaluate(xmtc.load({str(path)!r}), corpus)")
+    return read_predictions(path, corpus if train is None else corpus.with_labels(train.labels))
+
+
+def _counted(predictions: Predictions, train: Corpus) -> Predictions:
+    """The same predictions, with how often each label occurs in the training documents."""
+    known = train.with_labels(predictions.labels)
+    return replace(predictions, labels=known.labels.with_counts(known.label_counts))
+
+
+def _training_sketch(model: object) -> Sketch | None:
+    """The sketch of the documents that a model was trained on, if it has one."""
     sketch = getattr(model, "training_", {}).get("sketch")
-    if sketch is None:
-        return
-    overlap = Sketch.from_hex(sketch).overlap(corpus)
-    if overlap.is_loud:
+    return None if sketch is None else Sketch.from_hex(sketch)
+
+
+def _warn_of_training_documents(training: Sketch | None, corpus: Corpus) -> None:
+    """One warning if many documents of a corpus were in training, as far as that is known."""
+    overlap = None if training is None else training.overlap(corpus)
+    if overlap is not None and overlap.is_loud:
         warnings.warn(
             f"{corpus.name}: {overlap} of these documents were in training: the figures are too good; "
             "evaluate on documents that the model has not seen",

@@ -1,9 +1,10 @@
-"""The ranking metrics: P@k, R@k, F1@k, nDCG@k, PSP@k and PSnDCG@k.
+"""The ranking metrics: P@k, R@k, RP@k, F1@k, nDCG@k, PSP@k and PSnDCG@k.
 
 For one document let y be its set of true labels and r_1, r_2, ... its list, best first; [r in y] is 1 if r is true.
 
     P@k    = 1/k sum_{l<=k} [r_l in y]                       also where the document has fewer than k labels
     R@k    = 1/|y| sum_{l<=k} [r_l in y]
+    RP@k   = 1/min(k,|y|) sum_{l<=k} [r_l in y]              R-precision at k (Chalkidis et al. 2019): 1 can be reached
     F1@k   = 2 sum_{l<=k} [r_l in y] / (k + |y|)             the harmonic mean of the document's P@k and R@k
     nDCG@k = sum_{l<=k} [r_l in y] / log2(l+1)  divided by  sum_{l<=min(k,|y|)} 1 / log2(l+1)
 
@@ -38,10 +39,11 @@ from xmtc.predictions import Predictions
 METRICS: dict[str, tuple[int, int | None]] = {
     "P": (0, None),
     "R": (1, None),
-    "F1": (2, None),
-    "nDCG": (3, None),
-    "PSP": (4, 5),
-    "PSnDCG": (6, 7),
+    "RP": (2, None),
+    "F1": (3, None),
+    "nDCG": (4, None),
+    "PSP": (5, 6),
+    "PSnDCG": (7, 8),
 }
 PROPENSITY_SCORED = ("PSP", "PSnDCG")
 
@@ -100,9 +102,9 @@ class RankingMetrics:
         """For each group of labels the metrics when only its labels count as true; the lists stay as they are.
 
         P@k is the group's part of the overall P@k: over all documents, so that the groups add up to it. The others say
-        how well the group's labels are found: R@k and nDCG@k are means over the documents that have such a label, PSP
-        and PSnDCG are ratios of sums. A group that does not occur in the truth has P@k alone. There is no F1@k: labels
-        of other groups in the list would count as wrong.
+        how well the group's labels are found: R@k, RP@k and nDCG@k are means over the documents that have such a label,
+        PSP and PSnDCG are ratios of sums. A group that does not occur in the truth has P@k alone. There is no F1@k:
+        labels of other groups in the list would count as wrong.
         """
         rising = sorted(set(ks))
         sums, carriers = self._sums(rising, groups)

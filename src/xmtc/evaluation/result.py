@@ -13,15 +13,25 @@ import numpy as np
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.sources import replacing
+from xmtc.display import html_box, html_table
 from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.evaluation.set_metrics import CoverageError
+from xmtc.labelspace.propensity import PROPENSITIES, Propensity
 from xmtc.predictions import Predictions
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 #: The columns of the printed table, without nDCG@1, which is P@1; all else is in `values` and in the JSON.
-SHOWN = ("P", "nDCG", "PSP")
+SHOWN = ("P", "nDCG", "RP", "PSP")
+ONCE = ("RP",)  # shown at the largest k alone, which keeps the table narrow
+#: What the rows of the small table at a threshold average over, and how the metrics' names begin.
+AVERAGES = (
+    ("micro", "all together (micro)"),
+    ("macro", "mean over labels (macro)"),
+    ("example", "mean over documents"),
+)
+PARTS = ("P", "R", "F1")
 
 
 class LabelRow(NamedTuple):
@@ -42,10 +52,12 @@ class LabelRow(NamedTuple):
 class Evaluation:
     """All metrics of one set of predictions, in percent.
 
-    `values` has "P@1", "R@5", "F1@5", "nDCG@3", "PSP@5", "PSnDCG@5", "micro-F1@5", "macro-F1@5", "coverage@5" and more,
-    "hF1@5" where labels have parents, "ECE@5" where scores are probabilities. `bands` has the same for "head", "middle"
-    and "tail", `deciles` for "1" (the most frequent labels) to "10" and "unseen", each with its number of "labels" and
-    test "assignments"; a value that is not defined, such as the recall of labels that do not occur, is absent.
+    `values` has "P@1", "R@5", "RP@5", "F1@5", "nDCG@3", "PSP@5", "PSnDCG@5", "micro-F1@5", "macro-F1@5", "coverage@5"
+    and more, "hF1@5" where labels have parents, "ECE@5" where scores are probabilities. `bands` has the same for
+    "head", "middle" and "tail", `deciles` for "1" (the most frequent labels) to "10" and "unseen", each with its number
+    of "labels" and test "assignments"; a value that is not defined, such as the recall of labels that do not occur, is
+    absent. `labels_unseen` is None if it is not known which labels occur in training. `threshold` is the one that
+    labels were assigned by, if any ("by label": each has its own), `propensity` the constants of PSP, if there is PSP.
     """
 
     values: dict[str, float]
@@ -55,18 +67,25 @@ class Evaluation:
     documents: int
     documents_without_labels: int
     labels_in_test: int
-    labels_unseen: int
+    labels_unseen: int | None
     coverage_error: CoverageError
     predictions: Predictions = field(repr=False)
     truth: Corpus = field(repr=False)
     ranking: RankingMetrics = field(repr=False)
+    threshold: float | str | None = None
+    propensity: Propensity | None = None
 
     def __str__(self) -> str:
-        header, *rows = self._table()
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in (header, *rows)]
+        lines, widths = _aligned(self._table())
         lines.insert(1, "  ".join("─" * width for width in widths))
-        return "\n".join([*lines, *self.notes()])
+        return "\n".join([*lines, *self.notes(), *self.threshold_lines()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._table()
+        return html_box("Evaluation", "", html_table(header, rows, numbers=True), notes=self.notes())
 
     def rich_table(self) -> Table:
         """The printed table for a rich console."""
@@ -74,8 +93,14 @@ class Evaluation:
         from rich.table import Table
 
         header, *rows = self._table()
+        caption = "\n".join([*self.notes(), *self.threshold_lines()])
         table = Table(
-            box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption="\n".join(self.notes()), caption_justify="left"
+            box=box.SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+            show_edge=False,  # so that the usual columns fit into 80 characters
+            pad_edge=False,
+            caption=caption,
+            caption_justify="left",
         )
         for at, title in enumerate(header):
             table.add_column(title, justify="left" if at == 0 else "right", no_wrap=True)
@@ -93,12 +118,32 @@ class Evaluation:
         if max(self.k) > self.predictions.k:
             notes.append(f"the lists are {self.predictions.k} labels long; at larger k the rest counts as wrong")
         if not self.bands:
-            notes.append("no training counts: neither PSP nor head, middle and tail")
+            notes.append(
+                "no training counts: neither PSP nor head, middle and tail (--train FILE, or train=, counts them)"
+            )
         elif self.ranking.weights is None:
             notes.append("no PSP: the number of training documents is not known (train_documents=)")
         else:
             notes.append("the bands' P@k add up to the P@k of all labels")
+        if self.propensity is not None and self.propensity != PROPENSITIES["default"]:
+            notes.append(f"PSP with A = {self.propensity.a:g} and B = {self.propensity.b:g}")
         return notes
+
+    def threshold_lines(self) -> list[str]:
+        """A small table of precision, recall and F1 of the labels that reach the threshold; nothing without one."""
+        if self.threshold is None:
+            return []
+        which = "their own thresholds" if isinstance(self.threshold, str) else f"the threshold {self.threshold:.4g}"
+        rows = [[words, *(f"{self.values[f'{name}-{part}']:.2f}" for part in PARTS)] for name, words in AVERAGES]
+        lines, _ = _aligned([[f"labels that reach {which}", "precision", "recall", "F1"], *rows])
+        top = self.predictions
+        if not isinstance(self.threshold, str) and top.k:
+            cut = np.count_nonzero((top.ids[:, -1] >= 0) & (top.scores[:, -1] >= np.float32(self.threshold)))
+            if cut:
+                lines.append(
+                    f"{cut:,} lists of {top.k} labels end above the threshold; what comes behind is not counted"
+                )
+        return ["", *lines]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for `json.dumps`: the metrics at the top level, in percent, and the rest beside them.
@@ -118,6 +163,8 @@ class Evaluation:
             "labels_in_test": self.labels_in_test,
             "labels_unseen": self.labels_unseen,
             "coverage_error": {"at_least": self.coverage_error.at_least, "exact": self.coverage_error.exact},
+            **({} if self.threshold is None else {"threshold": self.threshold}),
+            **({} if self.propensity is None else {"propensity": {"A": self.propensity.a, "B": self.propensity.b}}),
         }
 
     def per_label(self) -> Iterator[LabelRow]:
@@ -141,11 +188,18 @@ class Evaluation:
 
     def _table(self) -> list[list[str]]:
         columns = [f"{name}@{k}" for name in SHOWN for k in self.k]
-        columns = [column for column in columns if column in self.values and column != "nDCG@1"]
+        hidden = {"nDCG@1", *(f"{name}@{k}" for name in ONCE for k in self.k[:-1])}
+        columns = [column for column in columns if column in self.values and column not in hidden]
         rows = [["labels", "count", *columns], ["all", f"{len(self.truth.labels):,}", *_cells(self.values, columns)]]
         for name, values in self.bands.items():
             rows.append([name, f"{values['labels']:,.0f}", *_cells(values, columns)])
         return rows
+
+
+def _aligned(rows: list[list[str]]) -> tuple[list[str], list[int]]:
+    """The rows as lines of equal length, the first column to the left and the others to the right; columns' widths."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows], widths
 
 
 def _cells(values: dict[str, float], columns: list[str]) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.evaluation.ranking import RankingMetrics
+from xmtc.predictions import Predictions
 
 Counts = NDArray[np.integer[Any]]
 
@@ -53,6 +54,39 @@ def example_averages(ranking: RankingMetrics) -> dict[str, float]:
         "example-R": float(_ratio(hits, true).mean()),
         "example-F1": float(_ratio(2 * hits, listed + true).mean()),
     }
+
+
+class ThresholdPoints(NamedTuple):
+    """Micro-averaged precision, recall and F1 at rising thresholds, in 0..1."""
+
+    threshold: NDArray[np.float64]
+    precision: NDArray[np.float64]
+    recall: NDArray[np.float64]
+    f1: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, predictions: Predictions, ranking: RankingMetrics, points: int = 200) -> ThresholdPoints:
+        """At thresholds from the lowest to the highest score of a listed label, in equal steps; none without labels.
+
+        >>> from xmtc.corpus.corpus import Corpus
+        >>> truth = Corpus.of(["...", "..."], [["a", "b"], ["a"]])
+        >>> scores = np.array([[4, 3], [2, 0]], np.float32)
+        >>> top = Predictions(np.array([[0, 1], [1, 0]], np.int32), scores, truth.labels)
+        >>> found = ThresholdPoints.of(top, RankingMetrics.of(top, truth), points=3)
+        >>> found.threshold.tolist(), found.precision.round(2).tolist(), found.recall.round(2).tolist()
+        ([0.0, 2.0, 4.0], [0.75, 0.67, 1.0], [1.0, 0.67, 0.33])
+        """
+        listed = ranking.ids >= 0
+        scores = np.sort(predictions.scores[listed].astype(np.float64))
+        if not len(scores):
+            return cls(*[np.zeros(0)] * 4)
+        # The highest score itself is the last threshold: rounding must not put it above all labels.
+        threshold = np.linspace(scores[0], scores[-1], points).clip(max=scores[-1])
+        assigned = len(scores) - np.searchsorted(scores, threshold)
+        right = np.sort(predictions.scores[ranking.hits].astype(np.float64))
+        hits = len(right) - np.searchsorted(right, threshold)
+        true = ranking.truth.nnz
+        return cls(threshold, hits / assigned, hits / true, 2 * hits / (assigned + true))
 
 
 def label_coverage(true: Counts, hits: Counts) -> float:

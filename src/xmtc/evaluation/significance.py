@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import XmtcError
 from xmtc.evaluation.ranking import RankingMetrics, align
-from xmtc.labelspace.propensity import PROPENSITIES, Propensity
+from xmtc.labelspace.propensity import Propensity, propensity_of
 from xmtc.predictions import Predictions
 from xmtc.progress import progress
 
@@ -75,7 +75,7 @@ def compare(
     metric: str = "P@5",
     *,
     train_documents: int | None = None,
-    propensity: Propensity = PROPENSITIES["default"],
+    propensity: Propensity | str | tuple[float, float] = "default",
     level: float = 0.95,
     resamples: int = 5000,
     seed: int = 0,
@@ -99,7 +99,8 @@ def compare(
     if len(b) != len(a):
         raise XmtcError(f"{len(a):,} predictions against {len(b):,}; both must be for the same documents")
     counts = truth.labels.counts
-    weights = None if counts is None or train_documents is None else propensity.inverse(counts, train_documents)
+    constants = propensity_of(propensity)
+    weights = None if counts is None or train_documents is None else constants.inverse(counts, train_documents)
     ours, below = RankingMetrics.of(a, truth, weights).per_document(metric)
     theirs, _ = RankingMetrics.of(b, truth, weights).per_document(metric)  # the denominator depends on the truth alone
 
@@ -151,6 +152,22 @@ def randomisation_p(gain: Floats, resamples: int = 5000, seed: int = 0) -> float
         # A rounding error must not make an equal difference look smaller.
         as_extreme += int(np.count_nonzero(np.abs(differences) >= observed * (1 - 1e-9)))
     return (1 + as_extreme) / (1 + resamples)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for their number, in the same order: Holm, Scandinavian Journal of Statistics 6, 1979.
+
+    Of m hypotheses the smallest p is multiplied by m, the next by m - 1, and so on; none may fall below one before it.
+    If none of the differences is real, even one adjusted p below 0.05 has a probability of at most 5 %.
+
+    >>> holm([0.04, 0.01, 0.5])
+    [0.08, 0.03, 0.5]
+    """
+    p = np.asarray(p_values, np.float64)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return [float(value) for value in adjusted]
 
 
 def _interval(values: Floats, level: float) -> Interval:

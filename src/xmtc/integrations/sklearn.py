@@ -103,15 +103,16 @@ class XmtcClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._settings = self._settings | {name: value for name, value in params.items() if name not in own}
         return self
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from documents and their labels."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from documents and their labels; one with the `sample_weight` 2 counts as if it were there twice."""
         with _as_value_errors():
             self._check_parameters()
             model = make(self.method, **self._nested())
-            if y is None:
-                raise BadEstimatorInput("XmtcClassifier requires y to be passed, but the target y is None")
             target = target_of(y)
             corpus = self._corpus(X, target, reset=True)
+            if sample_weight is not None:
+                corpus = corpus.with_weights(sample_weight, names=("sample_weight", ""))
+                model.check_weights(["documents"])
             train, valid = corpus.split(self.valid, seed=model.config.seed) if self.valid else (corpus, None)
             model.fit(train, valid)
             if valid is not None and self.calibrate:
@@ -151,7 +152,7 @@ class XmtcClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The k best labels of each document with their scores, whatever these mean (`.kind` says it)."""
         self._form()
         with _as_value_errors():
-            return self.model_.predict(self._corpus(X), k or self._length())
+            return self.model_.predict(self._corpus(X), self._length() if k is None else k)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy if y has one label a document; else nDCG@k, between 0 and 1, k as for `predict` (at most 5)."""
@@ -212,10 +213,12 @@ class XmtcClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise BadEstimatorInput(f"k={self.k!r}: a whole number from 1 is needed, or None")
         if not (self.threshold is None or self.threshold == "tuned"):
             number = isinstance(self.threshold, (int, float, np.number)) and not isinstance(self.threshold, bool)
-            if not number or np.isnan(self.threshold):
-                raise BadEstimatorInput(f'threshold={self.threshold!r}: a number is needed, "tuned" or None')
+            if not number or not np.isfinite(self.threshold):
+                raise BadEstimatorInput(f'threshold={self.threshold!r}: a finite number is needed, "tuned" or None')
         if self.valid is not None and not (isinstance(self.valid, (float, np.floating)) and 0 < self.valid < 1):
             raise BadEstimatorInput(f"valid={self.valid!r}: a share of the documents is needed, such as 0.1, or None")
+        if not isinstance(self.calibrate, (bool, np.bool_)):
+            raise BadEstimatorInput(f"calibrate={self.calibrate!r}: True or False is needed")
         for name, wanted in (("calibrate=True", self.calibrate), ('threshold="tuned"', self.threshold == "tuned")):
             if wanted and not self.valid:
                 raise BadEstimatorInput(f"{name} needs documents that are not trained on; give valid=0.1 too")
@@ -234,7 +237,8 @@ class XmtcClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return top
         thresholds = self.model_.thresholds_ if self.threshold == "tuned" else float(self.threshold)
         assert thresholds is not None
-        return top.threshold(thresholds).top(self._length())
+        with _as_value_errors():
+            return top.threshold(thresholds).top(self._length())
 
     def _corpus(self, X: Any, target: Target | None = None, reset: bool = False) -> Corpus:
         """X, and y where it is given, as a corpus; `reset` takes the features of X for those to expect."""

@@ -85,6 +85,8 @@ def target_of(y: Any) -> Target:
     >>> target_of([["b", "a"], []]).matrix.toarray().tolist(), target_of(["b", "a"]).classes.tolist()
     ([[1.0, 1.0], [0.0, 0.0]], ['a', 'b'])
     """
+    if y is None:
+        raise BadEstimatorInput("XmtcClassifier requires y to be passed, but the target y is None")
     if isinstance(y, (str, bytes)):
         raise BadEstimatorInput("y is one string; give the labels of each document: [['sport'], ['news', 'local']]")
     if isinstance(y, Set) or (isinstance(y, Iterable) and not hasattr(y, "__len__") and not issparse(y)):

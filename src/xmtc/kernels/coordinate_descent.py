@@ -5,6 +5,7 @@ LIBLINEAR; Hsieh et al. 2008 for squared hinge, Yu et al. 2011 for logistic loss
 liblinear's problem. Here r = -1 for squared hinge, because that is the answer "no" of a label without documents: every
 label starts from it, and the many documents that have nothing to do with a label never need to be touched. A small
 beta keeps documents from pushing each other through the bias, so that fewer rounds are needed; the result is the same.
+With weights, C is multiplied by that of the document and, for the documents that have the label, by that of the label.
 
 Four things make it fast. The node's documents are copied once with features renumbered from 0, so that dense weights
 stay in the processor's cache. Eight labels are trained side by side: a document's features are then read once for
@@ -48,14 +49,23 @@ class Solver(NamedTuple):
     bias: float  # beta
 
 
+class Importance(NamedTuple):
+    """What the cost is multiplied by; both empty if it is the same for all, which takes no time."""
+
+    documents: NDArray[np.float32]  # one for each
+    positives: NDArray[np.float32]  # one for each entry of `positives`, beside that of its document
+
+
 class Labels(NamedTuple):
     """The state of some labels side by side: documents x stride, or (features + 1) x stride with the bias last, flat.
 
-    So a feature's weights for all labels lie together. `known`, unless it is empty, is added to the scores.
+    So a feature's weights for all labels lie together. `known`, unless it is empty, is added to the scores; `costs`,
+    unless it is empty, holds in place of the solver's cost.
     """
 
     sign: NDArray[np.float32]
     known: NDArray[np.float32]
+    costs: NDArray[np.float32]
     alpha: NDArray[np.float32]
     weights: NDArray[np.float32]
 
@@ -101,7 +111,7 @@ def _descend(
     # over all documents finds others that are not, and so on until there are none. A document that is as good as right
     # for all labels is left out of the rounds that follow. A round over all is in the order in which they lie in
     # memory, which is random; the others are shuffled each time.
-    sign, known, alpha, weights = labels
+    sign, known, costs, alpha, weights = labels
     loss, cost, tolerance = solver.loss, solver.cost, solver.tolerance
     documents = len(rows.indptr) - 1
     bias_square = np.float32(solver.bias * solver.bias)
@@ -142,12 +152,18 @@ def _descend(
                     score += known[here]
                 margin = score * sign[here]
                 if loss == SQUARED_HINGE:
-                    slope = margin - np.float32(1) + old * half
-                    new = max(old - slope / (square[row] + half), np.float32(0))
+                    diagonal = half
+                    if len(costs):
+                        diagonal = np.float32(0.5) / costs[here]
+                    slope = margin - np.float32(1) + old * diagonal
+                    new = max(old - slope / (square[row] + diagonal), np.float32(0))
                     if old == 0 and slope > 0:
                         slope = np.float32(0)
                 else:
-                    new = np.float32(_logistic_step(old, margin, square[row], cost))
+                    highest = cost
+                    if len(costs):
+                        highest = np.float64(costs[here])
+                    new = np.float32(_logistic_step(old, margin, square[row], highest))
                     slope = (old - new) * square[row]
                 if done[lane] or abs(slope) <= quiet:
                     change[lane] = 0
@@ -180,6 +196,7 @@ def train_node(
     positive_indptr: Ints,
     positives: Ints,
     offsets: Floats,
+    importance: Importance,
     solver: Solver,
     seed: int,
 ) -> tuple[Ints, NDArray[np.int32], Floats, Floats]:
@@ -187,7 +204,7 @@ def train_node(
     # are positions in `rows`, label by label. Returns (indptr, features, weights, biases): CSR of the weights that are
     # large enough, features in the numbering of the matrix and ascending. If `offsets`, labels x documents, is not
     # empty, it holds scores of earlier classifiers, and the result is to be added to these: the least change that suits
-    # the documents.
+    # the documents. `importance` is that of `rows` and of `positives`.
     smallest = solver.smallest_weight
     labels = len(positive_indptr) - 1
     documents = len(rows)
@@ -214,17 +231,24 @@ def train_node(
     columns = len(features) + 1
     order = np.arange(documents)
 
+    nothing_known = np.zeros(0, np.float32)
+    weighted = len(importance.documents) > 0
+    none_costs = nothing_known
+    if weighted:
+        none_costs = np.empty(documents, np.float32)
+        for at in range(documents):
+            none_costs[place_of[at]] = solver.cost * importance.documents[at]
+
     # The common start: no document has the label.
     start = np.float32(0) if solver.loss == SQUARED_HINGE else np.float32(min(_SMALLEST, 0.001 * solver.cost))
     none_alpha = np.full(documents, start, np.float32)
     none_weights = np.zeros(columns, np.float32)
-    nothing_known = np.zeros(0, np.float32)
     for row in range(documents):
         _add_row(local, row, -start, none_weights, 1, 0, bias_square)
     if not offsets.size:
         if solver.loss == SQUARED_HINGE:
             none_weights[columns - 1] = REST
-        none = Labels(np.full(documents, -1, np.float32), nothing_known, none_alpha, none_weights)
+        none = Labels(np.full(documents, -1, np.float32), nothing_known, none_costs, none_alpha, none_weights)
         _descend(local, square, none, 1, 1, solver, order, documents, seed)
 
     # The weights of few labels, as at the top of a binary tree, fill less cache if there is no room for eight.
@@ -245,6 +269,7 @@ def train_node(
             for lane in range(lanes):
                 for at in range(documents):
                     known[place_of[at] * stride + lane] = offsets[first + lane, at]
+        costs = np.repeat(none_costs, stride)
         has_label = np.zeros(documents, np.bool_)
         for lane in range(lanes):
             for place in range(positive_indptr[first + lane], positive_indptr[first + lane + 1]):
@@ -255,6 +280,8 @@ def train_node(
                 alpha[here] = start
                 sign[here] = 1
                 has_label[row] = True
+                if weighted:
+                    costs[here] *= importance.positives[place]
         active = 0
         for row in range(documents):
             if has_label[row]:
@@ -262,7 +289,7 @@ def train_node(
                 active += 1
         if active > FEW * documents:
             active = documents
-        state = Labels(sign, known, alpha, weights)
+        state = Labels(sign, known, costs, alpha, weights)
         _descend(local, square, state, lanes, stride, solver, order, active, seed + first + 1)
         # Once over the weights to count those that are large enough, label by label, and once more to take them.
         counts[:] = 0

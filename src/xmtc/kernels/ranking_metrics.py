@@ -19,7 +19,8 @@ Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
 
 #: What `_measure` writes for a document and a k; PSP and PSnDCG are ratios of sums, so both parts are needed.
-COLUMNS = ("P", "R", "F1", "nDCG", "PSP", "best PSP", "PSnDCG", "best PSnDCG")
+COLUMNS = ("P", "R", "RP", "F1", "nDCG", "PSP", "best PSP", "PSnDCG", "best PSnDCG")
+WIDTH = len(COLUMNS)
 
 
 @compiled(parallel=True)
@@ -56,7 +57,7 @@ def _measure(
     best: Floats,
     out: Floats,
 ) -> None:
-    """Write the COLUMNS of one document to `out[len(ks), 8]`, counting only true labels of the wanted group.
+    """Write the COLUMNS of one document to `out[len(ks), WIDTH]`, counting only true labels of the wanted group.
 
     `ks` rises; `best` is scratch space for the weights of as many true labels as count at `ks[-1]`.
     """
@@ -106,12 +107,13 @@ def _measure(
         share = ideal_dcg if normalise else 1.0
         out[row, 0] = found / k
         out[row, 1] = found / size
-        out[row, 2] = 2.0 * found / (k + size)
-        out[row, 3] = dcg / ideal_dcg
-        out[row, 4] = gain
-        out[row, 5] = ideal_gain
-        out[row, 6] = discounted / share
-        out[row, 7] = ideal_discounted / share
+        out[row, 2] = found / min(k, size)
+        out[row, 3] = 2.0 * found / (k + size)
+        out[row, 4] = dcg / ideal_dcg
+        out[row, 5] = gain
+        out[row, 6] = ideal_gain
+        out[row, 7] = discounted / share
+        out[row, 8] = ideal_discounted / share
 
 
 @jitted()
@@ -133,9 +135,9 @@ def measure_documents(
     ks: Ints,
     normalise: bool,
 ) -> Floats:
-    """The COLUMNS of each document: an array (documents, len(ks), 8)."""
+    """The COLUMNS of each document: an array (documents, len(ks), WIDTH)."""
     documents = len(ids)
-    values = np.empty((documents, len(ks), 8))
+    values = np.empty((documents, len(ks), WIDTH))
     everything = np.zeros(len(weights), np.int8)
     room = _most_counted(indptr, ks)
     chunks = (documents + 1023) // 1024
@@ -168,12 +170,12 @@ def sum_by_group(
     """
     documents = len(ids)
     chunks = min(256, (documents + 1023) // 1024)
-    sums = np.zeros((chunks, groups, len(ks), 8))
+    sums = np.zeros((chunks, groups, len(ks), WIDTH))
     carriers = np.zeros((chunks, groups), np.int64)
     room = _most_counted(indptr, ks)
     for chunk in numba.prange(chunks):
         best = np.empty(room)
-        values = np.empty((len(ks), 8))
+        values = np.empty((len(ks), WIDTH))
         last_seen = np.full(groups, -1, np.int64)  # the last document in which a group was met
         for document in range(documents * chunk // chunks, documents * (chunk + 1) // chunks):
             truth = indices[indptr[document] : indptr[document + 1]]

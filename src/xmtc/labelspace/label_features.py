@@ -26,6 +26,7 @@ def label_vectors(
     "documents": the sum of its documents' feature rows (Parabel, AttentionXML). "neighbours": how often each other
     label stands beside it (Bonsai's label co-occurrence). "both": the two side by side. "names": tf-idf of its name and
     description. Entries below `smallest` times the row's largest are dropped, which bounds memory for large label sets.
+    An entry of `targets` is how much its document counts.
 
     >>> rows = make_csr(np.ones(2, np.float32), np.array([0, 1]), np.array([0, 1, 2]), (2, 2))
     >>> label_vectors(rows, rows, LabelSet.of(["a", "b"])).toarray().tolist()
@@ -34,11 +35,12 @@ def label_vectors(
     if kind == "names":
         texts = Strings.of(f"{labels.name(i)} {labels.description(i)}" for i in range(len(labels)))
         return TfIdf().fit_transform(texts)
+    beside = make_csr(np.ones_like(targets.data), targets.indices, targets.indptr, targets.shape)
     if kind == "neighbours":
-        return _products(targets, targets, smallest, skip_self=True)
+        return _products(targets, beside, smallest, skip_self=True)
     if kind == "documents":
         return _products(targets, features, smallest)
-    parts = [_products(targets, features, smallest), _products(targets, targets, smallest, skip_self=True)]
+    parts = [_products(targets, features, smallest), _products(targets, beside, smallest, skip_self=True)]
     joined = hstack(parts, format="csr").astype(np.float32)
     return unit_rows(make_csr(joined.data, joined.indices, joined.indptr, joined.shape))
 

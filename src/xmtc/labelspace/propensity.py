@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xmtc.errors import ConfigError
+
 
 @dataclass(frozen=True)
 class Propensity:
@@ -31,6 +33,13 @@ class Propensity:
     a: float = 0.55
     b: float = 1.5
 
+    def __post_init__(self) -> None:
+        # B = 0 would divide by zero for a label never seen; A below 0 would give frequent labels the larger weights.
+        if not (0 <= self.a < math.inf and 0 < self.b < math.inf):
+            raise ConfigError(
+                f"propensity A = {self.a:g}, B = {self.b:g}: A must be 0 or more and B above 0, both finite"
+            )
+
     def inverse(self, counts: NDArray[np.integer[Any]], documents: int) -> NDArray[np.float64]:
         """1 / p_l for labels with these training counts, out of this many training documents."""
         if documents < 1:
@@ -48,3 +57,21 @@ PROPENSITIES: dict[str, Propensity] = {
     "amazon": Propensity(0.6, 2.6),
     "wikipedia": Propensity(0.5, 0.4),
 }
+
+
+def propensity_of(given: Propensity | str | tuple[float, float]) -> Propensity:
+    """The constants that a name of PROPENSITIES stands for, or those of a text "A,B" or a pair (A, B).
+
+    >>> propensity_of("amazon"), propensity_of("0.5,0.4") == PROPENSITIES["wikipedia"]
+    (Propensity(a=0.6, b=2.6), True)
+    """
+    if isinstance(given, Propensity):
+        return given
+    if isinstance(given, str) and (known := PROPENSITIES.get(given.strip().lower())):
+        return known
+    try:
+        a, b = map(float, given.split(",") if isinstance(given, str) else given)
+    except (TypeError, ValueError) as error:
+        names = ", ".join(PROPENSITIES)
+        raise ConfigError(f"propensity {given!r:.60}: give {names}, or A and B such as 0.55,1.5") from error
+    return Propensity(a, b)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +23,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from xmtc import hub
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
-from xmtc.corpus.frames import Table, whole_number
+from xmtc.corpus.frames import Table, described, whole_number
 from xmtc.corpus.inputs import labelled, unlabelled, validation
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sketch import Sketch
+from xmtc.corpus.sources import check_path
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, OutOfMemory, XmtcError
 from xmtc.extras import require
 from xmtc.memory import available_memory
-from xmtc.models import card
+from xmtc.models import card, shown
 from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
 from xmtc.models.config_errors import describe
-from xmtc.models.explanation import Explanation
+from xmtc.models.explanation import Explanation, Explanations
 from xmtc.models.precision_recall import Choice, ThresholdCurve
 from xmtc.models.restriction import allowed_labels, predict_within
 from xmtc.models.thresholds import SMOOTHING, Thresholds
@@ -44,6 +45,7 @@ from xmtc.storage import CARD, FolderReader, FolderWriter, writing
 if TYPE_CHECKING:
     from torch import nn
 
+WeightKind = Literal["documents", "labels"]
 TRAINING_VERSION = 2  # of what is kept to go on with a training; it rises when the same settings train differently
 
 
@@ -66,6 +68,7 @@ class Capabilities:
     explain: bool = False
     partial_fit: bool = False
     gpu: bool = False  # trains and predicts on GPUs too
+    weights: frozenset[WeightKind] = frozenset()  # whose weights count in training
     extra: str | None = None  # what must be installed beside the core: `pip install 'xmtc[EXTRA]'`
 
 
@@ -92,6 +95,12 @@ class Model(ABC):
         self.config = self.parse_config(hyper_parameters)
         self.training_ = {}
 
+    def __repr__(self) -> str:
+        return shown.text_of(self)
+
+    def _repr_html_(self) -> str:
+        return shown.html_of(self)
+
     @classmethod
     def parse_config(cls, hyper_parameters: Mapping[str, Any]) -> ModelConfig:
         """The typed configuration; a ConfigError names the setting that is wrong and what it could be."""
@@ -111,6 +120,9 @@ class Model(ABC):
         valid: Corpus | Table | None = None,
         checkpoints: str | Path | None = None,
         log: str | Path | None = None,
+        *,
+        document_weights: Any = None,
+        label_weights: Any = None,
     ) -> Self:
         """Learn from a corpus; `valid` is for choices such as when to stop, never for learning itself.
 
@@ -118,13 +130,24 @@ class Model(ABC):
         again with the same settings and documents. `log` is a folder for TensorBoard curves of neural methods.
 
         In place of a corpus, a table with the columns `text` and `labels` does: see `Corpus.from_frame`.
+
+        `document_weights` (a number from 0 for each document) and `label_weights` (a number above 0 for each label, or
+        a mapping from some labels to numbers) are for methods that have them in their `capabilities.weights`: see
+        `Corpus.with_weights`.
         """
         self.check_installed()
+        for folder, what in ((checkpoints, "checkpoints"), (log, "log")):
+            if folder is not None:
+                check_path(folder, f"{what}=", "the name of a folder")
         valid = validation(valid)
         corpus = labelled(corpus, "fit")
         self._check_input(corpus)
         if not len(corpus):
             raise XmtcError(f"{corpus.name}: no documents to train on")
+        corpus = corpus.with_weights(document_weights, label_weights)
+        self.check_weights(weights_of(corpus))
+        weights, fingerprint = corpus.weights_fingerprint(), corpus.fingerprint()
+        corpus = without_zeros(corpus)
         if not corpus.targets.nnz:
             raise XmtcError(f"{corpus.name}: no document has a label, so there is nothing to learn")
         self._check_devices(corpus)
@@ -135,9 +158,13 @@ class Model(ABC):
             "model": self.name,
             "version of the training code": TRAINING_VERSION,
             "settings": self.config.model_dump(mode="json"),
-            "documents": corpus.fingerprint(),
+            "documents": fingerprint,
             "validation documents": valid.fingerprint() if valid is not None else None,
+            "weights": weights,
         }
+        if valid is not None and (valid.texts is None) != (corpus.texts is None):
+            has, lacks = ("features", "texts") if valid.texts is None else ("texts", "features")
+            raise XmtcError(f"{valid.name} has {has} for validation, but {corpus.name} {lacks}; give both the same")
         aligned = valid.with_labels(corpus.labels) if valid is not None else None
         self.calibration_ = self._thresholds = self._curve = None
         self.metrics_ = {}
@@ -151,6 +178,7 @@ class Model(ABC):
             "input": "texts" if corpus.texts is not None and "text" in self.capabilities.input else "features",
             "seconds": round(time.perf_counter() - start, 3),
             **({"validation": fitted_on(valid)} if valid is not None else {}),
+            **({"weights": weights} if weights is not None else {}),
             "sketch": Sketch.of(corpus).to_hex(),
         }
         return self
@@ -168,6 +196,8 @@ class Model(ABC):
             return self.fit(corpus)
         self._fitted()
         self._check_input(corpus)
+        self.check_weights(weights_of(corpus))
+        corpus = without_zeros(corpus)
         if not corpus.targets.nnz:
             what = "no document has a label" if len(corpus) else "no documents"
             raise XmtcError(f"{corpus.name}: {what}, so there is nothing to learn")
@@ -224,6 +254,8 @@ class Model(ABC):
         """
         valid = labelled(valid, "measure")
         self._check_valid(valid)
+        if top is not None and (not isinstance(top, Predictions) or len(top) != len(valid)):
+            raise XmtcError(f"top must be the predictions for these {len(valid):,} documents; leave it out otherwise")
         self._keep_curve(Pairs.of(self.predict(valid, LIST_LENGTH) if top is None else top, valid), valid)
         return self
 
@@ -295,16 +327,31 @@ class Model(ABC):
             raise ConfigError(f"device {device}: this {self.name} model computes on a CPU; leave the device out")
         return self
 
-    def explain(self, text: str, label: str) -> Explanation:
-        """Why (or why not) a text gets a label, given by key or name."""
+    @overload
+    def explain(self, text: str, label: str) -> Explanation: ...
+    @overload
+    def explain(self, text: str, label: None = None, *, k: int = 3) -> Explanations: ...
+    def explain(self, text: str, label: str | None = None, *, k: int = 3) -> Explanation | Explanations:
+        """Why (or why not) a text gets a label, given by key or name; without one, why it gets its k best labels."""
         labels = self._fitted()
         if not self.capabilities.explain:
             raise XmtcError(f"{self.name} cannot explain its answers; `xmtc models` shows which methods can")
-        why = self._explain(text, labels.find(label))
-        return why if self.calibration_ is None else replace(why, score=self.calibration_.one(why.score))
+        if not isinstance(text, str):
+            raise XmtcError(f"explain takes one text, not {described(text)}; call it for each text")
+        if label is not None:
+            return self._explained(text, labels.find(label))
+        best = self.predict([text], k).ids[0].tolist()
+        return Explanations(self._explained(text, at) for at in best if at >= 0)
+
+    def _explained(self, text: str, label: int) -> Explanation:
+        """`_explain` with what it leaves to the base class: the text, the label's key, the calibrated score."""
+        why = self._explain(text, label)
+        score = why.score if self.calibration_ is None else self.calibration_.one(why.score)
+        return replace(why, score=score, text=why.text or text, key=self._fitted().key(label))
 
     def save(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
         """Write the model to a folder, replacing an older model; `about` goes into its manifest."""
+        check_path(path, "save", "the name of a folder")
         self.metrics_ = (about or {}).get("metrics", self.metrics_)
         self._save_folder(path, about or {}, card.ANYWHERE)
 
@@ -394,6 +441,14 @@ class Model(ABC):
         """The threshold of each label, if the model was tuned."""
         return None if self._thresholds is None else self._thresholds.each
 
+    def check_weights(self, kinds: Collection[WeightKind]) -> None:
+        """A ConfigError that names the methods which can, if this one cannot learn with weights of these kinds."""
+        from xmtc.models.registry import weighing
+
+        for kind in kinds:
+            if kind not in self.capabilities.weights:
+                raise ConfigError(f"{self.name} cannot take weights of {kind}; these can: {', '.join(weighing(kind))}")
+
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes that training on this corpus will take beyond the corpus itself, estimated beforehand."""
         return 0
@@ -465,3 +520,19 @@ class Model(ABC):
                 f"training {self.name} on {corpus.name} needs about {needed / 2**30:.1f} GiB of memory and "
                 f"{available / 2**30:.1f} GiB are free; use a smaller corpus, fewer terms or a larger machine"
             )
+
+
+def weights_of(corpus: Corpus) -> list[WeightKind]:
+    """Which kinds of weights a corpus has."""
+    given: dict[WeightKind, Any] = {"documents": corpus.document_weights, "labels": corpus.label_weights}
+    return [kind for kind, weights in given.items() if weights is not None]
+
+
+def without_zeros(corpus: Corpus) -> Corpus:
+    """The documents that count: all but those with the weight 0."""
+    weights = corpus.document_weights
+    if weights is None or weights.all():
+        return corpus
+    if not weights.any():
+        raise XmtcError(f"{corpus.name}: every document has the weight 0, so there is nothing to learn")
+    return corpus[weights > 0]

@@ -49,6 +49,7 @@ class Bonsai(Parabel):
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        weights=frozenset({"documents", "labels"}),
     )
     Config = BonsaiConfig
     config: BonsaiConfig

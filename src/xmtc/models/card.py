@@ -114,7 +114,7 @@ def card_of(model: Model, facts: Mapping[str, Any], place: str = ANYWHERE) -> st
     labels = model._fitted()
     assert labels.counts is not None
     training = model.training_
-    metrics = dict(_metrics(facts.get("metrics", {})))
+    metrics = dict(shown_metrics(facts.get("metrics", {})))
     rare, empty = int(np.count_nonzero((labels.counts > 0) & (labels.counts < RARE))), int((labels.counts == 0).sum())
     return PAGE.format(
         metadata=_yaml(_metadata(model, metrics)),
@@ -134,7 +134,7 @@ def card_of(model: Model, facts: Mapping[str, Any], place: str = ANYWHERE) -> st
         thresholds=_thresholds(model),
         rare=f"{rare:,} labels have fewer than {RARE} training documents, {empty:,} have none.",
         frequent="\n".join(_frequent(labels)),
-        settings=json.dumps(_changed(model.config), indent=1, sort_keys=True),
+        settings=json.dumps(changed_settings(model.config), indent=1, sort_keys=True),
         versions=", ".join(f"{library} {version}" for library, version in library_versions().items()),
     )
 
@@ -185,7 +185,7 @@ def _metadata(model: Model, metrics: Mapping[str, Mapping[str, float]]) -> dict[
     return found
 
 
-def _metrics(stored: Any) -> Iterator[tuple[str, dict[str, float]]]:
+def shown_metrics(stored: Any) -> Iterator[tuple[str, dict[str, float]]]:
     """Part of the documents -> metric -> percent: the usual metrics, as far as they are numbers."""
     for part, values in stored.items() if isinstance(stored, Mapping) else ():
         if isinstance(values, Mapping):
@@ -241,7 +241,7 @@ def _frequent(labels: LabelSet) -> Iterator[str]:
         yield f"| {escaped(labels.name(label))} | {labels.counts[label]:,} |"
 
 
-def _changed(config: BaseModel) -> dict[str, Any]:
+def changed_settings(config: BaseModel) -> dict[str, Any]:
     """The settings that are not the defaults, and the seed, by their paths."""
     own = dict(_flat(config.model_dump(mode="json")))
     try:

@@ -34,17 +34,29 @@ def describe(name: str, config: type[BaseModel], settings: Mapping[str, Any], er
     for path in unknown:
         if now := RENAMED.get(f"{name}: {path}") or RENAMED.get(path):
             return f"{name}: {path} is called {now} now"
-    known = config.model_fields
-    for key in unknown:
-        if key in settings:
-            close = difflib.get_close_matches(key, known, n=1)
+    for path in unknown:
+        if known := _beside(config, path):
+            close = difflib.get_close_matches(path, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(sorted(known))}"
-            return f"{name} has no hyper-parameter {key!r}; {hint}"
-    # A setting that may be a number or a list has an error for each; the one of the right type says more.
-    path, first = next((pair for pair in wrong if not pair[1]["type"].endswith(("_type", "_parsing"))), wrong[0])
+            return f"{name} has no hyper-parameter {path!r}; {hint}"
+    # A setting that may be a number or a list has an error for each; the one of the right type says more. A list is too
+    # short for pydantic also if what was wrong in it is left out.
+    less = ("_type", "_parsing", "too_short")
+    path, first = next((pair for pair in wrong if not pair[1]["type"].endswith(less)), wrong[0])
     message = first["msg"].removeprefix("Value error, ")
     # Without a path it is about several settings, and names them.
     return f"{name}: {path}={first['input']!r}: {message}" if path else f"{name}: {message}"
+
+
+def _beside(config: type[BaseModel], path: str) -> list[str]:
+    """The settings of the group that a setting was looked for in, by their paths; none where there is no group."""
+    *groups, _ = path.split(".")
+    for group in groups:
+        found: Any = config.model_fields[group].annotation if group in config.model_fields else None
+        if not isinstance(found, type) or not issubclass(found, BaseModel):
+            return []
+        config = found
+    return [".".join([*groups, field]) for field in config.model_fields]
 
 
 def _path(steps: Sequence[int | str], settings: Any) -> str:

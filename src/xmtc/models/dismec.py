@@ -37,7 +37,7 @@ from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.linear_training import solver_of
+from xmtc.search.linear_training import importance_of, linear_weights, solver_of
 from xmtc.search.linear_tree import NO_OFFSETS
 from xmtc.search.sparse_index import SparseIndex
 from xmtc.seeding import derived_seed
@@ -89,6 +89,7 @@ class Dismec(Model):
         score=ScoreKind.RANKING,
         explain=True,
         partial_fit=True,
+        weights=frozenset({"documents", "labels"}),
     )
     Config = DismecConfig
     config: DismecConfig
@@ -111,13 +112,14 @@ class Dismec(Model):
         self.vectors_ = DocumentVectors(self.config.tfidf)
         features = self.vectors_.fit_transform(corpus)
         give_back_memory()
-        weights, self.biases_ = self._train(features, corpus.targets, checkpoints)
+        weights, self.biases_ = self._train(features, corpus, checkpoints)
         self.index_ = SparseIndex(weights)
 
     def _train(
-        self, features: Csr, targets: Csr, checkpoints: Checkpoints, earlier: Classifiers | None = None
+        self, features: Csr, corpus: Corpus, checkpoints: Checkpoints, earlier: Classifiers | None = None
     ) -> Classifiers:
         """A classifier for each label; or the change to `earlier` ones, but for labels whose bias is NEVER."""
+        targets, importance = linear_weights(corpus)
         counts = np.bincount(targets.indices, minlength=targets.shape[1])
         # Labels that are about equally frequent take about equally long; the long ones first.
         order = np.argsort(-counts, kind="stable").astype(np.int32)
@@ -130,7 +132,7 @@ class Dismec(Model):
             def train(at: int) -> Mapping[str, NDArray[Any]]:
                 found = checkpoints.get(f"block{at}")
                 if found is None:
-                    found = self._train_block(features, documents_of, blocks[at], at, earlier)
+                    found = self._train_block(features, documents_of, importance, blocks[at], at, earlier)
                     checkpoints.put(f"block{at}", found)
                 bar.advance(len(blocks[at]))
                 return found
@@ -149,7 +151,13 @@ class Dismec(Model):
         return matrix, biases
 
     def _train_block(
-        self, features: Csr, documents_of: Any, labels: NDArray[np.int32], at: int, earlier: Classifiers | None
+        self,
+        features: Csr,
+        documents_of: Any,
+        weights: NDArray[np.float32] | None,
+        labels: NDArray[np.int32],
+        at: int,
+        earlier: Classifiers | None,
     ) -> dict[str, NDArray[Any]]:
         from xmtc.kernels.coordinate_descent import train_node
         from xmtc.kernels.csr import CsrArrays
@@ -163,8 +171,8 @@ class Dismec(Model):
             solver = solver._replace(smallest_weight=0.0, bias=0.0)
         rows, width = np.arange(features.shape[0], dtype=np.int32), features.shape[1]
         positives = own.indptr.astype(np.int64), own.indices.astype(np.int64)
-        seed = derived_seed(config.seed, at)
-        trained = train_node(CsrArrays.of(features), width, rows, *positives, offsets, solver, seed)
+        importance, seed = importance_of(weights, own.data), derived_seed(config.seed, at)
+        trained = train_node(CsrArrays.of(features), width, rows, *positives, offsets, importance, solver, seed)
         return dict(zip(("ends", "features", "weights", "biases"), trained, strict=True))
 
     def _partial_fit(self, corpus: Corpus) -> None:
@@ -194,7 +202,7 @@ class Dismec(Model):
         first = (biases == NEVER) & (corpus.label_counts > 0) & ~fixed
         biases = np.where(first, self._first_biases(corpus), biases).astype(np.float32)
         earlier = weights, np.where(fixed, np.float32(NEVER), biases)
-        changes, _ = self._train(features, corpus.targets, Checkpoints(None, {}), earlier)
+        changes, _ = self._train(features, corpus, Checkpoints(None, {}), earlier)
         total = weights + changes
         total.data[np.abs(total.data) < self.config.smallest_weight] = 0
         total.eliminate_zeros()

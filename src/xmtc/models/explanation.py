@@ -1,9 +1,9 @@
-"""`Explanation`: why a document got a label."""
+"""`Explanation`: why a document got a label; `Explanations`: of several labels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,26 @@ from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
+from xmtc.display import escaped, further, html_box, html_table, plain, printable
 from xmtc.errors import XmtcError
+from xmtc.models.shading import Piece, relative, shaded
 from xmtc.text.document_features import DocumentVectors
 
+LISTED = 10  # words that are shown
+LONGEST_TEXT = 10_000  # characters of a text that a notebook shows
+FOR, AGAINST = "45 135 215", "225 110 25"  # blue and orange: legible below the letters of light and of dark pages
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """Why a document got a label: the score as a sum over words, strongest first, and sentences of evidence.
 
-    If the model is calibrated, the words add up to the score before calibration. A model with attention gives `text`
-    and, in the order of the text, `spans` of it: start and end in characters, and the attention weight. Then `words`
-    are the weights of each word added up, the largest first; both add up to 1.
+    `label` is the label's name, `key` its key. `print` shows all words, `repr` the strongest, a notebook colours the
+    text.
+
+    If the model is calibrated, the words add up to the score before calibration. A model with attention gives, in the
+    order of the text, `spans` of it: start and end in characters, and the attention weight. Then `words` are the
+    weights of each word added up, the largest first; both add up to 1.
 
     >>> why = Explanation("fruit", 0.75, (("apple", 0.5), ("red", 0.25)), ("like document 7",))
     >>> print(why)
@@ -39,6 +48,7 @@ class Explanation:
     evidence: tuple[str, ...] = ()
     text: str = ""
     spans: tuple[tuple[int, int, float], ...] = ()
+    key: str = ""
 
     def __post_init__(self) -> None:
         if not all(0 <= start <= end <= len(self.text) for start, end, _ in self.spans):
@@ -64,9 +74,21 @@ class Explanation:
         words = [f"  {word:<25} {weight:.3f}" for word, weight in self.words]
         return "\n".join([f"{self.label}: {self.score:.3f}", *words, *(f"  {line}" for line in self.evidence)])
 
+    def __repr__(self) -> str:
+        """As `print` shows it, with the strongest words only, and safe on a terminal."""
+        rest = [weight for _, weight in self.words[LISTED:]]
+        words = [(printable(word), weight) for word, weight in self.words[:LISTED]]
+        words += [(f"further words ({len(rest):,})", sum(rest))] if rest else []
+        evidence = tuple(map(printable, self.evidence))
+        return str(replace(self, label=printable(self.label), words=tuple(words), evidence=evidence))
+
+    def _repr_html_(self) -> str:
+        return html_box(self.label, f"score {self.score:.3f}", *_parts(self))
+
     def to_json(self) -> dict[str, Any]:
-        """The explanation as plain data; the label is called `name`, as in predictions."""
+        """The explanation as plain data; label and name as in predictions."""
         return {
+            "label": self.key or self.label,
             "name": self.label,
             "score": self.score,
             "text": self.text,
@@ -74,6 +96,62 @@ class Explanation:
             "spans": [{"start": start, "end": end, "weight": weight} for start, end, weight in self.spans],
             "evidence": list(self.evidence),
         }
+
+
+class Explanations(tuple[Explanation, ...]):
+    """Why a document got several labels, best first; prints as its explanations do, one below the other.
+
+    >>> Explanations([Explanation("fruit", 0.75, (("apple", 0.75),)), Explanation("sky", 0.0, ())])
+    fruit: 0.750
+      apple                     0.750
+    <BLANKLINE>
+    sky: 0.000
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(repr, self)) or "no label"
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self)) or "no label"
+
+    def _repr_html_(self) -> str:
+        return "".join(why._repr_html_() for why in self) or html_box("no label", "")
+
+
+def _parts(why: Explanation) -> Iterator[str]:
+    """The shaded text, a bar for each word, and the evidence, as HTML."""
+    cut = replace(why, text=why.text[:LONGEST_TEXT], spans=tuple(s for s in why.spans if s[1] <= LONGEST_TEXT))
+    if pieces := shaded(cut):
+        yield f'<div class="shaded" dir="auto">{"".join(map(_marked, pieces))}</div>'
+        for line in further(LONGEST_TEXT, len(why.text), "character"):
+            yield f'<div class="soft">{line}</div>'
+    rows = [[escaped(bar.text), _bar(bar), f"{bar.weight:.3f}"] for bar in relative(why.words[:LISTED])]
+    if rest := why.words[LISTED:]:
+        rows.append([f"further words ({len(rest):,})", "", f"{sum(weight for _, weight in rest):.3f}"])
+    if rows:
+        yield html_table([], rows)
+    else:
+        yield '<div class="soft">No word of this text counts for or against this label.</div>'
+    if why.evidence:
+        yield f"<ul>{''.join(f'<li>{escaped(line)}</li>' for line in why.evidence)}</ul>"
+
+
+def _marked(piece: Piece) -> str:
+    if not piece.weight:
+        return plain(piece.text)
+    side = ' class="against"' if piece.weight < 0 else ""
+    ground = _ground(piece.weight, 0.55 * abs(piece.shade))
+    return f'<mark{side} style="{ground}" title="{piece.weight:.4g}">{plain(piece.text)}</mark>'
+
+
+def _bar(piece: Piece) -> str:
+    return f'<span class="bar" style="{_ground(piece.weight, 0.8)}; width: {16 * abs(piece.shade):.2f}em"></span>'
+
+
+def _ground(weight: float, share: float) -> str:
+    return f"background: rgb({FOR if weight > 0 else AGAINST} / {100 * share:.1f}%)"
 
 
 def words_of(model: str, vectors: DocumentVectors, text: str) -> tuple[Csr, list[str]]:

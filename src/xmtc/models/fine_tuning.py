@@ -95,7 +95,7 @@ class FineTunedModel(Model):
 
             def read(part: Documents) -> LabelledTexts:
                 texts = encoder.texts(part.tokens, cores, in_file=training.devices > 1)
-                return LabelledTexts(texts, self.seen_.columns(part.targets))
+                return LabelledTexts(texts, self.seen_.columns(part.targets), part.weights)
 
             parts = train_valid_split(corpus, valid, tokens, self._tokens, most, config.seed)
             learner = self._learner(*map(read, parts))

@@ -1,7 +1,8 @@
 """`knn`: the labels of the most similar training documents.
 
 What it does: tf-idf vectors (or given features, scaled to length 1), the exact `neighbours` nearest training documents
-by cosine, and each votes for its labels with similarity ** power; a label's score is its share of all votes.
+by cosine, and each votes for its labels with similarity ** power, times its weight if documents were given weights; a
+label's score is its share of all votes. `neighbours` counts documents, whatever their weights.
 A document without any word known from training has no neighbours, and so no labels. `search.vectors` compares documents
 by the mean of their word vectors, as in the paper of `treaderxml`, or by an encoder, instead of tf-idf.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import AllowInfNan, Field, PositiveFloat, PositiveInt
 from scipy.sparse import csr_array, vstack
 
@@ -22,13 +24,14 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import with_columns
+from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.models.neighbour_vectors import fit_vectors, load_vectors
 from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.predictions import Predictions, ScoreKind
-from xmtc.search.neighbours import DocumentSearch, SearchSettings, VectorKind
+from xmtc.search.neighbours import DocumentSearch, Neighbours, SearchSettings, VectorKind
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.embedding_table import WordSettings
@@ -36,6 +39,8 @@ from xmtc.text.tfidf import TfIdfSettings
 
 if TYPE_CHECKING:
     from torch import nn
+
+IDS = "documents"
 
 
 class KnnSearch(SearchSettings):
@@ -77,12 +82,15 @@ class NearestNeighbours(Model):
         score=ScoreKind.PROBABILITY,
         explain=True,
         partial_fit=True,
+        weights=frozenset({"documents"}),
     )
     Config = KnnConfig
     config: KnnConfig
 
     search_: DocumentSearch
     targets_: Csr
+    weights_: NDArray[np.float32] | None = None  # of the training documents
+    ids_: Strings | None = None  # of the training documents, if they have some: explanations name them
 
     def check_installed(self) -> None:
         """A MissingExtra if the vectors that documents are compared by need more than the core."""
@@ -100,7 +108,7 @@ class NearestNeighbours(Model):
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         vectors, matrix = fit_vectors(self.config, corpus, device="auto")
         self.search_ = DocumentSearch.of(self.config.search, vectors, matrix, corpus.texts, self.config.seed)
-        self.targets_ = corpus.targets
+        self.targets_, self.weights_, self.ids_ = corpus.targets, corpus.document_weights, corpus.ids
 
     def _networks(self) -> list[nn.Module]:
         if self.config.search.vectors != "encoder":
@@ -113,6 +121,11 @@ class NearestNeighbours(Model):
     def _partial_fit(self, corpus: Corpus) -> None:
         """Further documents become neighbours, and their new words count; old words keep their weights."""
         self.search_ = self.search_.extended(corpus)
+        if self.weights_ is not None or corpus.document_weights is not None:
+            both = (self.weights_, self.targets_.shape[0]), (corpus.document_weights, len(corpus))
+            parts = [np.ones(size, np.float32) if given is None else given for given, size in both]
+            self.weights_ = np.concatenate(parts)
+        self.ids_ = joined_ids(self.ids_, self.targets_.shape[0], corpus)
         wider = with_columns(self.targets_, corpus.targets.shape[1])
         self.targets_ = csr_array(vstack([wider, corpus.targets], format="csr"))
 
@@ -121,8 +134,13 @@ class NearestNeighbours(Model):
 
         near = self.search_.nearest(corpus, self.config.neighbours)
         labels, targets = self._fitted(), self.targets_
-        top = vote(near.ids, near.votes(self.config.power), targets.indptr, targets.indices, len(labels), k)
+        top = vote(near.ids, self._votes(near), targets.indptr, targets.indices, len(labels), k)
         return Predictions(*top, labels, self.score_kind)
+
+    def _votes(self, near: Neighbours) -> NDArray[np.float32]:
+        """What each neighbour's vote weighs."""
+        votes = near.votes(self.config.power)
+        return votes if self.weights_ is None else votes * self.weights_[near.ids]
 
     def _explain(self, text: str, label: int) -> Explanation:
         if isinstance(self.search_.vectors, DocumentVectors) and self.search_.vectors.tfidf is None:
@@ -131,7 +149,7 @@ class NearestNeighbours(Model):
         found = self.search_.nearest(Corpus.of([text]), self.config.neighbours)
         near = found.ids[0] >= 0
         rows, similarity = found.ids[0][near], found.similarities[0][near].astype(float)
-        weights = found.votes(self.config.power)[0][near].astype(float)
+        weights = self._votes(found)[0][near].astype(float)
         carries = self.targets_[rows][:, [label]].toarray()[:, 0] > 0
         if not carries.any():
             return Explanation(labels.name(label), 0.0, (), (f"none of {len(rows)} neighbours has this label",))
@@ -140,17 +158,46 @@ class NearestNeighbours(Model):
         shares = parts @ (weights / similarity)[carries] / weights.sum()
         order = np.argsort(-shares)
         listed = tuple((words[at], float(shares[at])) for at in order if shares[at] != 0)
+        nearest = int(rows[carries][0])
         evidence = (
-            f"{int(carries.sum())} of {len(rows)} neighbours have this label; the nearest of them is "
-            f"training document {int(rows[carries][0])} (similarity {similarity[carries][0]:.2f})",
+            f"{int(carries.sum())} of {len(rows)} neighbours have this label; the nearest of them is training document "
+            f"{nearest if self.ids_ is None else self.ids_[nearest]} (similarity {similarity[carries][0]:.2f})",
         )
         return Explanation(labels.name(label), float(weights[carries].sum() / weights.sum()), listed, evidence)
 
     def _save(self, folder: FolderWriter) -> None:
         self.search_.save(folder)
         folder.matrix("targets", self.targets_)
+        if self.weights_ is not None:
+            folder.arrays("weights", {"weights": self.weights_})
+        if self.ids_ is not None:
+            folder.strings(IDS, self.ids_)
 
     def _load(self, folder: FolderReader) -> None:
         self.targets_ = folder.matrix("targets", (None, len(self._fitted())))
         vectors = load_vectors(folder, self.config)
-        self.search_ = DocumentSearch.load(folder, self.config.search, vectors, self.targets_.shape[0])
+        documents = self.targets_.shape[0]
+        self.search_ = DocumentSearch.load(folder, self.config.search, vectors, documents)
+        if folder.has("weights.safetensors"):
+            with folder.building("weights"):
+                self.weights_ = weights = folder.arrays("weights")["weights"]
+                if weights.dtype != np.float32 or weights.shape != (documents,) or not (weights > 0).all():
+                    raise ValueError(f"weights of {weights.dtype} {weights.shape} for {documents} documents")
+        # Models of earlier versions do not have them.
+        self.ids_ = folder.strings(IDS, documents) if folder.has(f"{IDS}.safetensors") else None
+
+
+def joined_ids(known: Strings | None, documents: int, corpus: Corpus) -> Strings | None:
+    """The ids of the documents so far, then those of a corpus; where only one side has ids, the other has its numbers.
+
+    >>> more = Corpus.of(["blue sky"])
+    >>> list(joined_ids(Strings.of(["d7", "d9"]), 2, more)), joined_ids(None, 2, more)
+    (['d7', 'd9', '2'], None)
+    """
+    if known is None and corpus.ids is None:
+        return None
+    before = known if known is not None else Strings.of(map(str, range(documents)))
+    after = corpus.ids
+    if after is None:
+        after = Strings.of(map(str, range(documents, documents + len(corpus))))
+    return Strings.joined([before, after])

@@ -41,7 +41,7 @@ from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.linear_training import child_documents, reached_by, train_level, work_of
+from xmtc.search.linear_training import child_documents, linear_weights, reached_by, train_level, work_of
 from xmtc.search.linear_tree import LinearTree, NodeWeights, read_tree
 from xmtc.seeding import derived_seed
 from xmtc.storage import FolderReader, FolderWriter
@@ -107,6 +107,7 @@ class Parabel(Model):
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        weights=frozenset({"documents", "labels"}),
     )
     Config = ParabelConfig
     config: ParabelConfig
@@ -131,7 +132,7 @@ class Parabel(Model):
             kept = checkpoints.get(f"tree{at}")
             if kept is None:
                 name = f"training tree {at + 1} of {self.config.trees}"
-                made = LinearTree(tree, self._train(tree, features, corpus.targets, name), self.vectors_.width)
+                made = LinearTree(tree, self._train(tree, features, corpus, name), self.vectors_.width)
                 checkpoints.put(f"tree{at}", made.to_arrays())
             else:
                 made = LinearTree.from_arrays(kept, len(corpus.labels), self.vectors_.width)
@@ -150,7 +151,7 @@ class Parabel(Model):
         seen = np.flatnonzero(corpus.label_counts)
         # k-means compares each label with many centres, and is as good without the small entries.
         smallest = 0.0 if config.balanced else 0.1
-        vectors = label_vectors(features, corpus.targets, corpus.labels, config.label_vectors, smallest)
+        vectors = label_vectors(features, corpus.weighted_targets, corpus.labels, config.label_vectors, smallest)
         vectors = take_rows(vectors, seen)
         give_back_memory()
         shape = config.model_dump(include={"balanced", "arity", "max_leaf", "levels"})
@@ -163,15 +164,18 @@ class Parabel(Model):
                 print(f"{self.name}: {fit}, so all {config.trees} trees are the same: one is trained", file=sys.stderr)
                 return
 
-    def _train(self, tree: LabelTree, features: Csr, targets: Csr, name: str) -> NodeWeights:
+    def _train(self, tree: LabelTree, features: Csr, corpus: Corpus, name: str) -> NodeWeights:
         """The classifiers of all nodes, level by level."""
+        config = self.config
+        targets, weights = linear_weights(corpus)
         parts: list[NodeWeights] = []
         reached: Csr | None = None  # nodes x documents that the search leads there
         lists = child_documents(tree, targets)
         with progress(name, sum(work_of(level, docs) for level, docs in zip(tree.levels, lists, strict=True))) as bar:
             for depth, level in enumerate(tree.levels):
-                parts.append(train_level(features, level, lists[depth], reached, self.config, self.config.seed, bar))
-                if self.config.negatives == "matcher" and depth < tree.depth - 1:
+                how = config, config.seed, bar, weights
+                parts.append(train_level(features, level, lists[depth], reached, *how))
+                if config.negatives == "matcher" and depth < tree.depth - 1:
                     reached = self._reached(tree, parts, features)
         return NodeWeights.of_levels(parts)
 

@@ -63,8 +63,8 @@ class ThresholdCurve(NamedTuple):
         if len(given) != 1:
             raise ConfigError("give either a precision or a recall to reach, one of them")
         [(name, share)] = given.items()
-        if not 0 < share <= 1:
-            raise ConfigError(f"{name} {share:g}: a share above 0 and at most 1 was expected, such as 0.8")
+        if isinstance(share, bool) or not isinstance(share, (int, float, np.number)) or not 0 < share <= 1:
+            raise ConfigError(f"{name} {share}: a share above 0 and at most 1 was expected, such as 0.8")
         values = self.precision if name == "precision" else self.recall
         reached = np.flatnonzero(values >= np.float32(share))
         if not len(reached):

@@ -7,8 +7,9 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from xmtc.corpus.frames import described
 from xmtc.errors import BadModelFolder, ConfigError
-from xmtc.models.base import Model
+from xmtc.models.base import Model, WeightKind
 from xmtc.storage import opening
 
 #: name -> module and class
@@ -51,13 +52,24 @@ def model_class(name: str) -> type[Model]:
     >>> model_class("prior").name
     'prior'
     """
+    if not isinstance(name, str):
+        raise ConfigError(f"a model is made by its name, such as 'knn', not {described(name)}")
     if name not in CATALOGUE:
-        close = difflib.get_close_matches(name, CATALOGUE, n=1)
+        close = difflib.get_close_matches(name.lower(), CATALOGUE, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(CATALOGUE)}"
         raise ConfigError(f"there is no model {name!r}; {hint}")
     module, class_name = CATALOGUE[name].split(":")
     found: type[Model] = getattr(importlib.import_module(module), class_name)
     return found
+
+
+def weighing(kind: WeightKind) -> list[str]:
+    """The methods that can be trained with weights of documents, or of labels.
+
+    >>> "dismec" in weighing("labels"), "prior" in weighing("labels")
+    (True, False)
+    """
+    return [name for name in CATALOGUE if kind in model_class(name).capabilities.weights]
 
 
 def make(name: str, **hyper_parameters: Any) -> Model:

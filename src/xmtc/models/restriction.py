@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.frames import described
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import XmtcError
 from xmtc.predictions import Predictions, ScoreKind
@@ -27,8 +28,11 @@ def allowed_labels(labels: LabelSet, only: Iterable[str] | None, exclude: Iterab
     for what, wanted, value in (("only", only, True), ("exclude", exclude, False)):
         if isinstance(wanted, str):
             raise XmtcError(f"{what} takes a list of labels; put a single label into a list: [{wanted!r}]")
-        if wanted is not None:
-            allowed[labels.find_all(wanted)] = value
+        if wanted is None:
+            continue
+        if not isinstance(wanted, Iterable):
+            raise XmtcError(f"{what} takes a list of labels, not {described(wanted)}")
+        allowed[labels.find_all(wanted)] = value
     if not allowed.any():
         raise XmtcError(f"no label is left to predict: `only` and `exclude` allow none of {len(labels):,}")
     return allowed

@@ -2,9 +2,9 @@
 
 Rocchio: "Relevance Feedback in Information Retrieval", in Salton (ed.): The SMART Retrieval System, 1971.
 
-What it does: adds up the tf-idf vectors of each label's training documents, scales the sum to length 1, adds the vector
-of the label's name (and of its other names) `names` times, and scales again; a label's score is the cosine between its
-vector and the document's.
+What it does: adds up the tf-idf vectors of each label's training documents (times their weights, if they have some),
+scales the sum to length 1, adds the vector of the label's name (and of its other names) `names` times, and scales
+again; a label's score is the cosine between its vector and the document's.
 
 Where it differs: Rocchio subtracts documents without the label, which changes nothing with thousands of labels; and he
 has no names. With names the model knows labels that no training document has, and finds what the text calls by its
@@ -72,6 +72,7 @@ class Rocchio(Model):
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
         explain=True,
+        weights=frozenset({"documents"}),
     )
     Config = RocchioConfig
     config: RocchioConfig
@@ -96,7 +97,7 @@ class Rocchio(Model):
         documents, names = (take_rows(vectors, part) for part in (slice(len(corpus)), slice(len(corpus), None)))
         parts: list[Csr] = []
         if config.documents:
-            means = label_vectors(documents, corpus.targets, corpus.labels, "documents", config.smallest)
+            means = label_vectors(documents, corpus.weighted_targets, corpus.labels, "documents", config.smallest)
             parts.append(config.documents * means)
         if named:
             parts.append(config.names * names)
@@ -135,4 +136,4 @@ def with_names(corpus: Corpus) -> Corpus:
     names = (" ".join([labels.name(at), *labels.alternatives(at)]) for at in range(len(labels)))
     texts = Strings.joined([corpus.texts, Strings.of(names)])
     nothing = label_matrix([], np.zeros(len(texts) + 1, np.int64), len(labels))
-    return replace(corpus, targets=nothing, texts=texts, features=None, ids=None, fields={})
+    return replace(corpus, targets=nothing, texts=texts, features=None, ids=None, fields={}, document_weights=None)

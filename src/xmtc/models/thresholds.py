@@ -42,8 +42,8 @@ class Thresholds(NamedTuple):
         >>> Thresholds.fit(pairs, smoothing=0.1).each
         array([0.5, 0.2, 0.2], dtype=float32)
         """
-        if not 0 < smoothing < np.inf:
-            raise ConfigError(f"smoothing must be above 0 and finite, not {smoothing}")
+        if not isinstance(smoothing, (int, float, np.number)) or not 0 < smoothing < np.inf:
+            raise ConfigError(f"smoothing must be a number above 0 and finite, not {smoothing!r}")
         order = np.argsort(-pairs.score, kind="stable")
         score = pairs.score[order]
         hits = np.append(0, np.cumsum(pairs.relevant[order])) / pairs.assignments

@@ -20,7 +20,7 @@ from xmtc.text.token_store import TokenStore
 Ints = NDArray[np.int64]
 T = TypeVar("T")
 AHEAD = 2  # batches
-SORTED_TOGETHER = 50  # batches; documents are shuffled, then sorted by length within this many batches
+SORTED_TOGETHER = 50  # batches
 
 
 @dataclass(frozen=True)
@@ -100,28 +100,31 @@ class Entries(Batch):
         return replace(self, rows=rows - start, columns=columns, values=values, lengths=self.lengths[start:end])
 
 
-def bucketed(lengths: Ints, batch: int, rng: np.random.Generator) -> list[Ints]:
+def bucketed(lengths: Ints, batch: int, rng: np.random.Generator, together: int = SORTED_TOGETHER) -> list[Ints]:
     """All documents in random batches, each of documents of similar length: padding is what a processor hates most.
+
+    Documents are shuffled, then sorted by length within `together` batches; 1 leaves them as they come.
 
     >>> [part.tolist() for part in bucketed(np.array([3, 9, 1, 8]), 2, np.random.default_rng(0))]
     [[3, 1], [2, 0]]
     """
     order = rng.permutation(len(lengths))
     batches = []
-    for start in range(0, len(order), batch * SORTED_TOGETHER):
-        together = order[start : start + batch * SORTED_TOGETHER]
-        together = together[np.argsort(lengths[together], kind="stable")]
-        batches += [together[at : at + batch] for at in range(0, len(together), batch)]
+    for start in range(0, len(order), batch * together):
+        chunk = order[start : start + batch * together]
+        chunk = chunk[np.argsort(lengths[chunk], kind="stable")]
+        batches += [chunk[at : at + batch] for at in range(0, len(chunk), batch)]
     return [batches[at] for at in rng.permutation(len(batches))]
 
 
-def epoch_batches(lengths: Ints, batch_size: int, seed: int, epoch: int) -> list[Ints]:
-    """The batches of an epoch of training, the same for the same seed.
+def epoch_batches(lengths: Ints, batch_size: int, seed: int, epoch: int, random: bool = False) -> list[Ints]:
+    """The batches of an epoch of training, the same for the same seed; `random`, of documents of any length.
 
     >>> [part.tolist() for part in epoch_batches(np.array([3, 9, 1, 8]), 2, seed=0, epoch=1)]
     [[3, 1], [2, 0]]
     """
-    return bucketed(lengths, batch_size, np.random.default_rng(derived_seed(seed, epoch)))
+    rng = np.random.default_rng(derived_seed(seed, epoch))
+    return bucketed(lengths, batch_size, rng, 1 if random else SORTED_TOGETHER)
 
 
 def prefetched(plan: Sequence[Ints], make: Callable[[int, Ints], T]) -> Iterator[tuple[Ints, T]]:

@@ -21,6 +21,7 @@ from xmtc.text.embedding_table import WordSettings, words_of
 from xmtc.text.token_store import TokenStore
 from xmtc.text.word_tokenizer import WordTokenizer
 
+Weights = NDArray[np.float32]
 FEWEST = 10  # fewer documents would make the choice random
 
 
@@ -52,10 +53,12 @@ class Examples:
 
     features: Csr
     targets: Csr
+    weights: Weights | None = None
 
     def take(self, rows: Ints) -> Examples:
         """Some of them."""
-        return Examples(take_rows(self.features, rows), take_rows(self.targets, rows))
+        weights = self.weights[rows] if self.weights is not None else None
+        return Examples(take_rows(self.features, rows), take_rows(self.targets, rows), weights)
 
 
 def examples_of(
@@ -69,7 +72,7 @@ def examples_of(
     >>> every.features.shape, len(rows), check.targets.shape
     ((120, 4), 108, (12, 2))
     """
-    everything = Examples(vectors.fit_transform(corpus), corpus.targets)
+    everything = Examples(vectors.fit_transform(corpus), corpus.targets, corpus.document_weights)
     rows, held_out = validation_rows(len(corpus), valid, most, seed, share)
     if valid is None:
         return everything, rows, everything.take(held_out)
@@ -112,7 +115,8 @@ def train_valid_split(
 ) -> tuple[Documents, Documents]:
     """(documents to learn from, documents to check with), of a corpus that has these tokens; see `validation_rows`."""
     rows, held_out = validation_rows(len(corpus), valid, most, seed)
-    train_set = Documents(tokens.take(rows), take_rows(corpus.targets, rows))
+    weights = corpus.document_weights[rows] if corpus.document_weights is not None else None
+    train_set = Documents(tokens.take(rows), take_rows(corpus.targets, rows), weights)
     if valid is None:
         return train_set, Documents(tokens.take(held_out), take_rows(corpus.targets, held_out))
     texts = valid[held_out].texts
@@ -126,6 +130,7 @@ class Documents:
 
     tokens: TokenStore
     targets: Csr
+    weights: Weights | None = None  #: in training
 
 
 @dataclass(frozen=True)
@@ -134,3 +139,4 @@ class LabelledTexts:
 
     texts: EncoderTexts
     targets: Csr
+    weights: Weights | None = None  #: in training

@@ -64,6 +64,17 @@ class Beam:
             nodes[row, : len(chosen)] = chosen
         return Beam(nodes, np.zeros(nodes.shape, np.float32))
 
+    def recall(self, targets: Csr) -> float:
+        """The share of the documents' relevant nodes that the beam holds: the rest is lost to the levels below.
+
+        >>> from xmtc.corpus.sparse import make_csr
+        >>> relevant = make_csr(np.ones(3, np.float32), np.array([5, 7, 8]), np.array([0, 2, 3]), (2, 9))
+        >>> round(Beam(np.array([[3, 5], [1, -1]], np.int32), np.zeros((2, 2), np.float32)).recall(relevant), 3)
+        0.333
+        """
+        held = is_relevant(targets, np.maximum(self.nodes, 0)) & (self.nodes >= 0)
+        return float(np.count_nonzero(held) / max(1, targets.nnz))
+
 
 def children_scores(
     network: nn.Module, level: Csr, tokens: TokenStore, documents: Ints, rows: Ints, nodes: Ints, quantized: bool
@@ -147,7 +158,7 @@ class LevelLearner(Learner[nn.Module]):
         self.quantized = quantized  # whether validation documents are tagged with int8
         self.train, self.beam = train, beam
         self.valid, self.valid_beam = valid, valid_beam
-        self.lengths, self.valid_targets = train.tokens.lengths, valid.targets
+        self.lengths, self.valid_targets, self.weights = train.tokens.lengths, valid.targets, train.weights
         self._largest = int(np.diff(level.indptr).max(initial=0))
 
     def share_of_positives(self) -> float:

@@ -31,6 +31,8 @@ class TrainingSettings(BaseModel):
     """How often all training documents are gone through, at most; a list has a number for each level of a tree."""
     batch_size: PositiveInt = 16
     """Documents whose gradients are taken together."""
+    batches: Literal["bucketed", "random"] = "bucketed"
+    """Which documents make a batch: random ones of about the same length, which is quicker, or random ones."""
     gradient_accumulation: PositiveInt = 1
     """Batches that make one step: large batches in little memory."""
     learning_rate: PositiveFloat = 2e-3

@@ -24,6 +24,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 
 from xmtc.budget import end_of_training
 from xmtc.checkpoints import Checkpoints
+from xmtc.corpus.weights import drawn_by_weight
 from xmtc.errors import XmtcError
 from xmtc.extras import require
 from xmtc.nn.batching import Batch, Ints, epoch_batches, prefetched
@@ -126,7 +127,13 @@ class Trainer:
             batch = self.learner.batch(documents, np.random.default_rng(derived_seed(self.seed, self.epoch, index, 2)))
             return batch.pinned() if self.fabric.device.type == "cuda" else batch
 
-        return prefetched(epoch_batches(self.learner.lengths, self.settings.batch_size, self.seed, self.epoch), make)
+        size, random = self.settings.batch_size, self.settings.batches == "random"
+        lengths, weights = self.learner.lengths, self.learner.weights
+        drawn = np.arange(len(lengths))
+        if weights is not None:
+            drawn = drawn_by_weight(weights, np.random.default_rng(derived_seed(self.seed, self.epoch, 3)).random())
+        plan = epoch_batches(lengths[drawn], size, self.seed, self.epoch, random)
+        return prefetched([drawn[part] for part in plan], make)
 
     def backward(self, documents: Ints, batch: Batch, seed: int) -> Tensor:
         """Add the gradients of a batch's loss to those of the weights; returns the loss, or this process's share of it.

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import make_csr
 from xmtc.kernels import cores, in_threads
 from xmtc.labelspace.tree import LabelTree
 from xmtc.progress import Progress
@@ -19,8 +21,9 @@ from xmtc.seeding import derived_seed
 from xmtc.text.token_store import offsets_of
 
 if TYPE_CHECKING:
-    from xmtc.kernels.coordinate_descent import Solver
+    from xmtc.kernels.coordinate_descent import Importance, Solver
 
+Floats = NDArray[np.float32]
 SMALLEST_TASK = 8  # children; fewer would not be worth preparing the node's documents
 PARTS_A_CORE = 8  # of a level's work, at least, so that no core waits long for the last part of another
 SURE, NEVER = 100.0, -1.0  # scores of an only child, and of a child where nothing was ever seen
@@ -68,25 +71,75 @@ def solver_of(settings: LinearSettings) -> Solver:
     )
 
 
+def importance_of(weights: Floats | None, positives: Floats) -> Importance:
+    """How much documents and positive examples count, as the kernel takes it; without weights all count the same."""
+    from xmtc.kernels.coordinate_descent import Importance
+
+    nothing = np.zeros(0, np.float32)
+    return Importance(nothing, nothing) if weights is None else Importance(weights, positives)
+
+
+def linear_weights(corpus: Corpus) -> tuple[Csr, Floats | None]:
+    """(documents x labels: how much each positive example counts, how much each document counts beside).
+
+    The latter is None if all count the same.
+
+    >>> corpus = Corpus.of(["red fruit", "blue sky"], ["apple", "weather"]).with_weights(labels={"apple": 3})
+    >>> targets, weights = linear_weights(corpus)
+    >>> targets.toarray().tolist(), weights.tolist()
+    ([[3.0, 0.0], [0.0, 1.0]], [1.0, 1.0])
+    """
+    targets, weights = corpus.targets, corpus.document_weights
+    if corpus.label_weights is not None:
+        data = corpus.label_weights[targets.indices]
+        targets = make_csr(data, targets.indices, targets.indptr, targets.shape)
+        weights = np.ones(len(corpus), np.float32) if weights is None else weights
+    return targets, weights
+
+
 def child_documents(tree: LabelTree, targets: Csr) -> list[Any]:
-    """For each level documents x its children in the tree's order, by columns: which documents each child has."""
-    return [found.tocsc()[:, level.indices] for level, found in zip(tree.levels, tree.targets(targets), strict=True)]
+    """For each level documents x its children in the tree's order, by columns: which documents each child has.
+
+    An entry is how much it counts as a positive example: for a group of labels, as much as the document's label that
+    counts most.
+    """
+    found = tree.targets(targets)
+    if np.any(targets.data != 1):
+        for depth in range(tree.depth - 1, 0, -1):
+            below, above = found[depth].tocoo(), found[depth - 1]
+            # Both are sorted by document and column, so a pair's place is found by its number.
+            rows = np.repeat(np.arange(above.shape[0]), np.diff(above.indptr))
+            numbers = rows * above.shape[1] + above.indices
+            places = np.searchsorted(
+                numbers, below.row.astype(np.int64) * above.shape[1] + tree.parents(depth)[below.col]
+            )
+            largest = np.zeros(above.nnz, np.float32)
+            np.maximum.at(largest, places, below.data)
+            found[depth - 1] = make_csr(largest, above.indices, above.indptr, above.shape)
+    return [each.tocsc()[:, level.indices] for level, each in zip(tree.levels, found, strict=True)]
 
 
 def train_level(
-    features: Csr, level: Csr, lists: Any, reached: Csr | None, settings: LinearSettings, seed: int, bar: Progress
+    features: Csr,
+    level: Csr,
+    lists: Any,
+    reached: Csr | None,
+    settings: LinearSettings,
+    seed: int,
+    bar: Progress,
+    weights: Floats | None = None,
 ) -> NodeWeights:
     """The classifiers of all nodes of a level, from its part of `child_documents`.
 
     A node is trained on the documents that its children have, and on those that are `reached` (nodes x documents),
-    which it is to say no to. `bar` advances by `work_of` the level.
+    which it is to say no to. `bar` advances by `work_of` the level. `weights` are those of `linear_weights`.
     """
     tasks = list(tasks_of(level, lists, reached))
     # The largest first, so that no core is left with one at the end.
     order = sorted(range(len(tasks)), key=lambda at: -tasks[at].work)
 
     def train(at: int) -> Trained:
-        trained = _train_children(features, tasks[at], settings, seed)
+        trained = _train_children(features, tasks[at], settings, seed, weights)
         bar.advance(tasks[at].planned)
         return trained
 
@@ -121,6 +174,7 @@ class Task:
     documents: NDArray[np.int32]
     sizes: NDArray[np.int64]  # how many documents each child has
     positives: NDArray[np.int64]  # which, child after child, as positions in `documents`
+    importance: Floats  # how much each of them counts
     only_child: bool  # and no document to say no to
     planned: int  # its part of the work as foreseen before training
 
@@ -130,7 +184,9 @@ class Task:
         return len(self.sizes) * len(self.documents)
 
 
-def _train_children(features: Csr, task: Task, settings: LinearSettings, seed: int) -> Trained:
+def _train_children(
+    features: Csr, task: Task, settings: LinearSettings, seed: int, document_weights: Floats | None
+) -> Trained:
     """The classifiers of some children of a node."""
     from xmtc.kernels.coordinate_descent import train_node
     from xmtc.kernels.csr import CsrArrays
@@ -141,8 +197,10 @@ def _train_children(features: Csr, task: Task, settings: LinearSettings, seed: i
         return np.zeros(len(biases), np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), biases
     matrix, width, own_seed = CsrArrays.of(features), features.shape[1], derived_seed(seed, task.node, task.first)
     positives = offsets_of(task.sizes[found]), task.positives
+    own = document_weights[task.documents] if document_weights is not None else None
+    importance = importance_of(own, task.importance)
     ends, terms, weights, biases[found] = train_node(
-        matrix, width, task.documents, *positives, NO_OFFSETS, solver_of(settings), own_seed
+        matrix, width, task.documents, *positives, NO_OFFSETS, importance, solver_of(settings), own_seed
     )
     sizes = np.zeros(len(biases), np.int64)
     sizes[found] = np.diff(ends)
@@ -167,6 +225,7 @@ def tasks_of(level: Csr, lists: Any, reached: Csr | None) -> Iterator[Task]:
     for node in range(level.shape[0]):
         children = np.diff(lists.indptr[level.indptr[node] : level.indptr[node + 1] + 1]).astype(np.int64)
         found = lists.indices[ends[node] : ends[node + 1]]
+        counts = lists.data[ends[node] : ends[node + 1]]
         if reached is None:
             documents, places = np.unique(found, return_inverse=True)
         else:
@@ -184,6 +243,7 @@ def tasks_of(level: Csr, lists: Any, reached: Csr | None) -> Iterator[Task]:
                 documents=documents.astype(np.int32),
                 sizes=children[first:last],
                 positives=places[starts[first] : starts[last]].astype(np.int64),
+                importance=counts[starts[first] : starts[last]],
                 only_child=nothing_to_decide,
                 planned=(last - first) * len(found),
             )

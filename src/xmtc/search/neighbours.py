@@ -133,19 +133,28 @@ class DocumentSearch:
     def __len__(self) -> int:
         return len(self.index)
 
-    def nearest(self, corpus: Corpus, k: int, matrix: Csr | Floats | None = None) -> Neighbours:
-        """The k nearest training documents of further documents, whose vectors may be known already."""
+    def nearest(self, corpus: Corpus, k: int, matrix: Csr | Floats | None = None, limited: bool = True) -> Neighbours:
+        """The k nearest training documents of further documents, whose vectors may be known already.
+
+        `max_similarity` holds for them if the search is `limited`.
+        """
         texts = digests(corpus.texts) if self.texts is not None and corpus.texts is not None else None
-        return self._without_copies(self.vectors.transform(corpus) if matrix is None else matrix, k, texts, None)
+        queries = self.vectors.transform(corpus) if matrix is None else matrix
+        return self._without_copies(queries, k, texts, None, self.settings.max_similarity if limited else None)
 
     def nearest_of_training(self, matrix: Csr | Floats, k: int) -> Neighbours:
         """The same of the training documents, all of them, from their vectors: each without itself."""
-        return self._without_copies(matrix, k, self.texts, np.arange(len(self)))
+        return self._without_copies(matrix, k, self.texts, np.arange(len(self)), self.settings.max_similarity)
 
     def _without_copies(
-        self, queries: Csr | Floats, k: int, texts: NDArray[np.uint64] | None, own: NDArray[np.int64] | None
+        self,
+        queries: Csr | Floats,
+        k: int,
+        texts: NDArray[np.uint64] | None,
+        own: NDArray[np.int64] | None,
+        limit: float | None,
     ) -> Neighbours:
-        if texts is None and own is None and self.settings.max_similarity is None:
+        if texts is None and own is None and limit is None:
             return Neighbours(*self.index.nearest(queries, k))  # type: ignore[arg-type]
         count = queries.shape[0]
         ids, similarities = np.full((count, k), -1, np.int32), np.zeros((count, k), np.float32)
@@ -162,8 +171,8 @@ class DocumentSearch:
                 good &= found != own[rows, None]
             if texts is not None and self.texts is not None:
                 good &= self.texts[found] != texts[rows, None]
-            if self.settings.max_similarity is not None:
-                good &= near <= self.settings.max_similarity
+            if limit is not None:
+                good &= near <= limit
             order = np.argsort(~good, axis=1, kind="stable")[:, :k]  # what is good moves to the front
             kept = np.take_along_axis(good, order, 1)
             width = order.shape[1]

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from xmtc.evaluation.reports.explanation_page import LISTED, Piece, places, shaded, write_explanation_page
+from xmtc.evaluation.reports.explanation_page import LISTED, write_explanation_page
 from xmtc.models.explanation import Explanation
+from xmtc.models.shading import Piece, places, shaded
 from xmtc.text.word_rules import WordRules
 
 EVIL = "<script>alert('x')</script> & \"more\" {{ 1 }}"
@@ -165,6 +166,7 @@ def test_lone_surrogates_do_not_stop_the_page(tmp_path: Path) -> None:
 def test_explanation_as_plain_data() -> None:
     why = Explanation("fruit", 0.5, (("apple", 1.0),), ("seen",), "Apple", ((0, 5, 1.0),))
     assert why.to_json() == {
+        "label": "fruit",
         "name": "fruit",
         "score": 0.5,
         "text": "Apple",

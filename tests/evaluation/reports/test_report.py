@@ -15,6 +15,7 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.statistics import describe
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.evaluation.reports.html import write_corpus_page
+from xmtc.evaluation.reports.plots import threshold_curve
 from xmtc.evaluation.reports.report import Confusion, confusions, draw_samples, worst_labels, write_report
 from xmtc.evaluation.result import Evaluation
 from xmtc.predictions import Predictions, ScoreKind
@@ -80,7 +81,7 @@ def test_report_is_whole_self_contained_and_escaped(tmp_path: Path) -> None:
     check_page(html)
     for heading in ("Metrics", "Head, middle and tail", "Pictures", "Labels missed most", "Most confused"):
         assert f">{heading}</h2>" in html
-    assert html.count("<svg") == 4
+    assert html.count("<svg") == 5
     assert "&lt;script&gt;" in html
     for mark in ("✓", "✗", "○"):
         assert f'<span aria-hidden="true">{mark}</span>' in html
@@ -92,8 +93,37 @@ def test_ranking_scores_get_a_sentence_instead_of_a_reliability_diagram(tmp_path
     path = tmp_path / "report.html"
     write_report(made_up(ScoreKind.RANKING), path, resamples=20)
     html = path.read_text(encoding="utf-8")
-    assert html.count("<svg") == 3
+    assert html.count("<svg") == 4
     assert "no reliability diagram" in html
+
+
+@pytest.mark.parametrize("kind", list(ScoreKind))
+def test_curve_says_what_the_threshold_gives(kind: ScoreKind) -> None:
+    whole = made_up(kind)
+    plot = threshold_curve(whole)
+    assert plot is not None
+    figures = "precision {micro-P:.1f}, recall {micro-R:.1f}, F1 {micro-F1:.1f}".format(**whole.values)
+    assert plot.caption.endswith(f" At the threshold 0.5: {figures}.")
+    assert "first 3 of each document" in plot.caption
+    assert ">threshold 0.5<" in plot.svg
+    each = evaluate(whole.predictions, whole.truth, [1], threshold=np.array([0.5, 0.4, 0.3, 0.2]))
+    plot = threshold_curve(each)
+    assert plot is not None
+    assert "With a threshold for each label: precision" in plot.caption
+    assert ">F1, a threshold for each label<" in plot.svg
+    plot = threshold_curve(evaluate(whole.predictions, whole.truth, [1]))
+    assert plot is not None
+    assert plot.caption.endswith("not here.")
+
+
+def test_curve_of_equal_scores_and_of_no_labels() -> None:
+    whole = made_up(ScoreKind.RANKING)
+    equal = replace(whole.predictions, scores=np.full_like(whole.predictions.scores, -2.5))
+    plot = threshold_curve(evaluate(equal, whole.truth, [1]))
+    assert plot is not None
+    assert "from the threshold -2.5 to -2.5" in plot.alt
+    nothing = replace(whole.predictions, ids=np.full_like(whole.predictions.ids, -1))
+    assert threshold_curve(evaluate(nothing, whole.truth, [1])) is None
 
 
 def test_same_evaluation_same_page(tmp_path: Path) -> None:

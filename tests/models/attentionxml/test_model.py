@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -73,6 +74,8 @@ def assert_same_weights(one: AttentionXml, two: AttentionXml) -> None:
         {"logsumexp_score": False},
         {"word_skip": False},
         {"pretraining_epochs": 3, **TREE},
+        {"output_bias": "inherited", **TREE},
+        {"training": {"batches": "random"}},
     ],
     ids=str,
 )
@@ -92,9 +95,19 @@ def test_frozen_word_vectors_stay(tmp_path: Path) -> None:
     assert np.abs(tables[0] - tables[1]).max() > 0
 
 
-@pytest.mark.parametrize("logsumexp_score", [True, False])
-def test_each_level_begins_with_the_one_above(logsumexp_score: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With logsumexp_score also a label's query with its parent's; in the paper it is new."""
+@pytest.mark.parametrize(
+    ("settings", "from_parents"),
+    [
+        ({"logsumexp_score": True}, True),
+        ({"logsumexp_score": False}, False),
+        ({"logsumexp_score": True, "label_init": "random"}, False),
+        ({"logsumexp_score": False, "label_init": "parent"}, True),
+    ],
+)
+def test_each_level_begins_with_the_one_above(
+    settings: dict[str, Any], from_parents: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A label's query begins with its parent's where that is said; in the paper it is new."""
     begun: list[bool] = []
     from xmtc.models.attentionxml import network as networks
 
@@ -104,13 +117,45 @@ def test_each_level_begins_with_the_one_above(logsumexp_score: bool, monkeypatch
         before = arrays_of(self)[LABEL_TABLE].copy()
         real(self, above, parents)
         mine, theirs = arrays_of(self), arrays_of(above)
-        expected = theirs[LABEL_TABLE][parents] if logsumexp_score else before
+        expected = theirs[LABEL_TABLE][parents] if from_parents else before
         np.testing.assert_array_equal(mine[LABEL_TABLE], expected)
         begun.append(all(np.array_equal(mine[name], theirs[name]) for name in mine if name != LABEL_TABLE))
 
     monkeypatch.setattr(networks.AttentionXmlNetwork, "init_from_parent", begin)
-    AttentionXml(**short(**DEEP, logsumexp_score=logsumexp_score)).fit(small_corpus())
+    AttentionXml(**short(**DEEP, **settings)).fit(small_corpus())
     assert begun == [True, True]
+
+
+@pytest.mark.parametrize("start", ["prior", "inherited"])
+def test_where_the_output_bias_begins(start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `inherited` a level begins with the bias that the one above ended with."""
+    from xmtc.nn import trainer
+
+    ends: list[float] = []
+    begins: list[float] = []
+    real = trainer.train
+
+    def train(learner: Any, *others: Any) -> None:
+        bias = learner.network.head.output.bias
+        begins.append(bias.item())
+        real(learner, *others)
+        ends.append(bias.item())
+
+    monkeypatch.setattr(trainer, "train", train)
+    AttentionXml(**short(**DEEP, output_bias=start)).fit(small_corpus())
+    assert len(begins) == 3
+    assert (begins[1:] == ends[:-1]) == (start == "inherited")
+
+
+def test_it_says_what_the_beam_loses(capsys: pytest.CaptureFixture[str]) -> None:
+    """All nodes in the beam lose nothing; one of them loses what only the others have."""
+    said: list[float] = []
+    for width in (64, 1):
+        AttentionXml(**short(**{**TREE, "beam_width": width})).fit(small_corpus())
+        found = re.findall(rf"tree0-level0: a beam of {width} nodes holds ([0-9.]+) %", capsys.readouterr().err)
+        said += map(float, found)
+    assert said[0] == 100
+    assert len(said) == 2 and said[1] < 100
 
 
 def test_each_level_has_its_rate_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,18 @@ ABLATION: list[dict[str, Any]] = [
 ]
 
 
+#: The formulas of the paper, as printed.
+PRINTED: dict[str, Any] = {
+    "parentless_labels": False,
+    "knowledge_mean": "labels",
+    "pooling": "mean",
+    "linear_bottleneck": True,
+    "dropout": 0.0,
+    "output_bias": False,
+    "loss_over_labels": "sum",
+}
+
+
 def changed(**settings: Any) -> dict[str, Any]:
     """The small settings with others, those of words and training taken one by one."""
     groups = {key: {**SMALL.get(key, {}), **settings.pop(key, {})} for key in ("words", "training")}
@@ -74,6 +86,8 @@ def test_every_row_of_the_ablation_learns(at: int) -> None:
         {"weighting": "similarity"},
         {"search": {"vectors": "tfidf_mean", "max_similarity": 0.99}, "knowledge_dropout": 0.3},
         {"votes": True, "voters": 20, "words": {"frozen": True}},
+        PRINTED,
+        {**PRINTED, "hides": "earlier", "softmax": True},
         {"candidates": "neighbours", "voters": 20, "search": {"vectors": "tfidf"}},
         {"candidates": "tree", "cluster_size": 2, "beam_width": 2, "words": {"vectors": "learn"}},
         {
@@ -167,6 +181,11 @@ def test_names_need_votes_by_tfidf(settings: dict[str, Any]) -> None:
         TReaderXml(**changed(names=True, **settings))
 
 
+def test_votes_need_a_bias() -> None:
+    with pytest.raises(ConfigError, match="votes=true starts from labels' biases"):
+        TReaderXml(**changed(votes=True, output_bias=False))
+
+
 def test_votes_to_learn_from_are_as_right_as_those_for_new_texts() -> None:
     """Of labels with one document, votes for training documents would all be wrong."""
     rng = np.random.default_rng(0)
@@ -235,6 +254,28 @@ def test_no_document_is_among_its_own_neighbours_nor_is_a_copy(vectors: str, mon
     same = model.knowledge_.nearest(corpus)  # as for documents that the model has never seen
     assert same is not None
     np.testing.assert_array_equal(same.ids, near.ids)
+
+
+def test_a_limit_for_neighbours_holds_in_training_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """New texts may have a near relative, whose labels are worth most."""
+    corpus, limit = small_corpus(60), 0.6
+    search = {"vectors": "tfidf", "max_similarity": limit}
+    model = TReaderXml(**short(search=search, votes=True, voters=5))
+    near = found_in_training(model, corpus, monkeypatch)
+    assert near.similarities.max() <= limit
+    free = TReaderXml(**short(search={"vectors": "tfidf"}, votes=True, voters=5))
+    unlimited = found_in_training(free, corpus, monkeypatch)
+    assert unlimited.similarities.max() > limit
+    new = small_corpus(20, seed=8)
+    model.save(tmp_path / "model")
+    expected = free.knowledge_.nearest(new)
+    for each in (model, load(tmp_path / "model")):
+        assert isinstance(each, TReaderXml)
+        found = each.knowledge_.nearest(new)
+        assert found is not None
+        assert expected is not None
+        np.testing.assert_array_equal(found.ids, expected.ids)
+        assert found.similarities.max() > limit
 
 
 def test_the_teacher_cannot_tell_a_training_document_its_own_labels() -> None:
@@ -377,6 +418,11 @@ def test_labels_without_parents_are_kept() -> None:
     assert known is not None
     assert known.toarray()[:, 1].any()  # kitchen has no parent
     assert known.toarray()[:, 3].any()  # nature is one
+    model = TReaderXml(**short(parentless_labels=False)).fit(corpus)
+    printed = model._inputs(corpus).knowledge
+    assert printed is not None
+    assert not printed.toarray()[:, 1].any(), "Algorithm 1 leaves out kitchen"
+    np.testing.assert_array_equal(printed.toarray()[:, [0, 2, 3]], known.toarray()[:, [0, 2, 3]])
 
 
 def test_candidates_never_score_all_labels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from xmtc.models.treaderxml.model import TReaderXmlConfig
 from xmtc.models.treaderxml.network import (
     ENCODED_LENGTH,
     LabelRows,
@@ -20,6 +19,7 @@ from xmtc.models.treaderxml.network import (
     TReaderNetwork,
     behind,
 )
+from xmtc.models.treaderxml.settings import TReaderXmlConfig
 from xmtc.nn.dropout import DropoutRng
 from xmtc.nn.layers import seeded
 
@@ -41,30 +41,32 @@ def attention(layer: SelfAttention, vectors: Tensor) -> Tensor:
     queries, keys, values = (vectors.detach() @ part.detach().T for part in layer.inputs.weight.chunk(3))
     rows = []
     for place in range(len(vectors)):
-        seen = place + 1 if layer.causal else len(vectors)
+        seen = range(place if layer.hides == "earlier" else 0, place + 1 if layer.hides == "later" else len(vectors))
         heads = []
         for head in range(layer.heads):
             part = slice(head * width, (head + 1) * width)
-            scores = [float(queries[place, part] @ keys[other, part]) / math.sqrt(width) for other in range(seen)]
+            scores = [float(queries[place, part] @ keys[other, part]) / math.sqrt(width) for other in seen]
             weights = [math.exp(score - max(scores)) for score in scores]
-            heads.append(sum(w / sum(weights) * values[other, part] for other, w in enumerate(weights)))
+            shares = [weight / sum(weights) for weight in weights]
+            heads.append(sum(share * values[other, part] for other, share in zip(seen, shares, strict=True)))
         rows.append(torch.tanh(torch.cat(heads) @ layer.output.weight.T))  # type: ignore[arg-type]
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("hides", ["later", "earlier", None])
 @pytest.mark.parametrize("heads", [1, 2, 4])  # 6 numbers for 4 heads: one each, and two are not split
-def test_attention(causal: bool, heads: int) -> None:
-    layer = SelfAttention(DIMENSIONS, heads, causal)
+def test_attention(hides: Any, heads: int) -> None:
+    layer = SelfAttention(DIMENSIONS, heads, hides)
     for padding in (0.0, 9.0):
         vectors = some_vectors(padding)
         found = layer(vectors, LENGTHS)
+        assert found.isfinite().all(), "nor is padding without a place that it sees"
         for row, length in enumerate(LENGTHS.tolist()):
             torch.testing.assert_close(found[row, :length], attention(layer, vectors[row, :length]))
 
 
 def test_a_place_does_not_see_what_comes_later() -> None:
-    layer, vectors = SelfAttention(DIMENSIONS, 2, causal=True), some_vectors()
+    layer, vectors = SelfAttention(DIMENSIONS, 2, hides="later"), some_vectors()
     changed = vectors.clone()
     changed[:, 3:] += 1
     lengths = torch.tensor([7, 7, 7])
@@ -74,8 +76,8 @@ def test_a_place_does_not_see_what_comes_later() -> None:
 
 
 def test_weights_give_what_the_fused_attention_gives() -> None:
-    for causal in (True, False):
-        layer, vectors = SelfAttention(DIMENSIONS, 2, causal), some_vectors()[2:]
+    for hides in ("later", "earlier", None):
+        layer, vectors = SelfAttention(DIMENSIONS, 2, hides), some_vectors()[2:]
         weights = layer.weights(vectors)
         torch.testing.assert_close(weights.sum(3), torch.ones(1, 2, 7))
         torch.testing.assert_close(layer.with_weights(vectors, weights), layer(vectors, LENGTHS[2:]))
@@ -84,8 +86,8 @@ def test_weights_give_what_the_fused_attention_gives() -> None:
 @pytest.mark.parametrize("steps", ["none", "mmhsa+r", "mhsa+r", "mhsa+r+mmhsa", "mmhsa+mhsa", "mmhsa+r+mhsa"])
 def test_reading(steps: str) -> None:
     reading = Reading(steps, DIMENSIONS, heads=2)
-    kinds = [layer.causal for layer in reading.layers if isinstance(layer, SelfAttention)]
-    assert kinds == [step == "mmhsa" for step in steps.split("+") if step not in ("r", "none")]
+    kinds = [layer.hides for layer in reading.layers if isinstance(layer, SelfAttention)]
+    assert kinds == ["later" if step == "mmhsa" else None for step in steps.split("+") if step not in ("r", "none")]
     vectors = some_vectors()
     found = reading(vectors, LENGTHS)
     first, second = [*reading.layers, None, None][:2]
@@ -136,18 +138,20 @@ def taught(network: TReaderNetwork, row: int) -> Tensor:
     assert network.nothing is not None
     table, places = network.words.words.weight, []
     for place in range(LESSON.words.shape[1]):
-        total, weights = torch.zeros(DIMENSIONS), 0.0
+        total, weights, everyone = torch.zeros(DIMENSIONS), 0.0, 0.0
         for label, weight in enumerate(LESSON.weights[row].tolist()):
             word = int(LESSON.words[label, place])
+            everyone += weight
             if word:
                 total, weights = total + weight * table[word], weights + weight
         if weights:
-            places.append(total / weights)
+            places.append(total / (everyone if network.divide_by_labels else weights))
     return torch.stack(places) if places else network.nothing[None]
 
 
-def test_knowledge_is_a_mean_place_by_place() -> None:
-    network = some_network()
+@pytest.mark.parametrize("over", ["words", "labels"])
+def test_knowledge_is_a_mean_place_by_place(over: str) -> None:
+    network = some_network(knowledge_mean=over)
     vectors, lengths = network.embedded(LESSON)
     assert lengths.tolist() == [3, 1, 1]
     for row, length in enumerate(lengths.tolist()):
@@ -156,6 +160,18 @@ def test_knowledge_is_a_mean_place_by_place() -> None:
     vectors, lengths = network.embedded(nobody)
     assert lengths.tolist() == [1, 1, 1]
     torch.testing.assert_close(vectors, network.nothing.expand(3, 1, -1))  # type: ignore[union-attr]
+
+
+def test_the_division_by_k() -> None:
+    """Algorithm 1, line 8, with numbers: three labels of two, one and no words; the paper's K is three."""
+    words, weights = torch.tensor([[3, 4], [6, 0], [0, 0]]), torch.ones(1, 3)
+    network = some_network(knowledge_mean="labels")
+    table = network.words.words.weight
+    found, lengths = network.embedded(TeacherBatch(words, weights))
+    assert lengths.tolist() == [2]
+    torch.testing.assert_close(found[0], torch.stack([(table[3] + table[6]) / 3, table[4] / 3]))
+    found, _ = some_network().embedded(TeacherBatch(words, weights))
+    torch.testing.assert_close(found[0], torch.stack([(table[3] + table[6]) / 2, table[4]]))
 
 
 def reading(layers: Reading, vectors: Tensor) -> Tensor:
@@ -167,7 +183,7 @@ def reading(layers: Reading, vectors: Tensor) -> Tensor:
 
 
 def scores_of(network: TReaderNetwork, row: int, encoded: Tensor | None = None) -> Tensor:
-    """What a network says of one document, step by step as in the paper (and the pooling that is ours)."""
+    """What a network says of one document, step by step (and the pooling that is ours)."""
     parts = []
     if network.teacher is not None:
         known = taught(network, row)
@@ -180,7 +196,62 @@ def scores_of(network: TReaderNetwork, row: int, encoded: Tensor | None = None) 
     if encoded is not None:
         pooled = torch.cat([pooled, ENCODED_LENGTH * encoded])
     hidden = torch.relu(pooled @ network.bottleneck.weight.T + network.bottleneck.bias)
+    assert network.output.bias is not None
     return hidden @ network.output.rows.weight.T + network.output.bias.weight[:, 0]
+
+
+#: What eqs. 17 and 18 and Algorithm 1 have in the place of ours.
+PRINTED: dict[str, Any] = {
+    "knowledge_mean": "labels",
+    "pooling": "mean",
+    "linear_bottleneck": True,
+    "output_bias": False,
+}
+
+
+@pytest.mark.parametrize("hides", ["later", "earlier"])
+@pytest.mark.parametrize("branches", ["both", "text", "teacher"])
+def test_the_formulas_as_printed(branches: str, hides: str) -> None:
+    """Eqs. 3 to 18: W^HB and W^Output are plain matrices, used place by place; the scores are the mean over places."""
+    network = some_network(branches=branches, hides=hides, **PRINTED)
+    assert network.output.bias is None
+    found = network(IDS, LENGTHS, LESSON if branches != "text" else None)
+    for row in range(3):
+        parts = []  # O_y' and O_x
+        if network.teacher is not None:
+            parts.append(reading(network.teacher, taught(network, row)))
+        if network.text is not None:
+            parts.append(reading(network.text, network.words.words.weight[IDS[row, : LENGTHS[row]]]))
+        mixed = attention(network.interaction, torch.cat(parts))
+        squeezed = mixed @ network.bottleneck.weight.T  # (places, bottleneck)
+        scores = squeezed @ network.output.rows.weight.T  # (places, labels)
+        torch.testing.assert_close(found[row], scores.mean(0), rtol=1e-4, atol=1e-5)
+    some = torch.tensor([4, 0])
+    torch.testing.assert_close(network(IDS, LENGTHS, LESSON, labels=some), found[:, some])
+    before = [weight.clone() for weight in network.parameters()]
+    network.init_output_bias(np.full(LABELS, 0.3))
+    for old, new in zip(before, network.parameters(), strict=True):
+        assert torch.equal(old, new), "nothing starts from the labels' frequencies"
+
+
+@pytest.mark.parametrize("changes", [{"pooling": "mean"}, {"linear_bottleneck": True}, {"output_bias": False}], ids=str)
+def test_each_printed_part_by_itself(changes: dict[str, Any]) -> None:
+    network = some_network(**changes)
+    found = network(IDS, LENGTHS, LESSON)
+    assert network.teacher is not None
+    assert network.text is not None
+    for row in range(3):
+        words = network.words.words.weight[IDS[row, : LENGTHS[row]]]
+        parts = [reading(network.teacher, taught(network, row)), reading(network.text, words)]
+        mixed = attention(network.interaction, torch.cat(parts))
+        pooled = mixed.mean(0) if "pooling" in changes else torch.cat([mixed.mean(0), mixed.amax(0)])
+        hidden = pooled @ network.bottleneck.weight.T
+        if "linear_bottleneck" not in changes:
+            hidden = torch.relu(hidden + network.bottleneck.bias)
+        expected = hidden @ network.output.rows.weight.T
+        if network.output.bias is not None:
+            expected = expected + network.output.bias.weight[:, 0]
+        torch.testing.assert_close(found[row], expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("branches", ["both", "text", "teacher"])
@@ -217,8 +288,9 @@ def test_the_text_sees_the_teacher_and_not_the_other_way_round() -> None:
     assert (before[0, :7] != other_teacher[0, :7]).any(1).all()
 
 
-def test_every_weight_learns_and_words_of_both_branches_do() -> None:
-    network = some_network({"clusters": 4}, votes=True, voters=3)
+@pytest.mark.parametrize("printed", [False, True])
+def test_every_weight_learns_and_words_of_both_branches_do(printed: bool) -> None:
+    network = some_network({"clusters": 4}, **(PRINTED if printed else {"votes": True, "voters": 3}))
     votes = torch.rand(3, LABELS)
     hidden = network.hidden(IDS, LENGTHS, LESSON)
     assert network.clusters is not None
@@ -261,6 +333,7 @@ def test_names_like_the_text_raise_scores() -> None:
 def test_without_voters_it_begins_with_the_shares_of_labels() -> None:
     network = some_network()
     network.init_output_bias(np.array([0.5, 0.1, 0.01, 0.9, 0.2]))
+    assert network.output.bias is not None
     np.testing.assert_allclose(
         network.output.bias.weight.sigmoid().detach()[:, 0], [0.5, 0.1, 0.01, 0.9, 0.2], rtol=1e-5
     )
@@ -270,6 +343,7 @@ def test_rows_of_some_labels_have_sparse_gradients() -> None:
     layer = LabelRows(9, 3, sparse=True)
     layer(torch.ones(2, 3), torch.tensor([7, 2])).sum().backward()
     for part in (layer.rows, layer.bias):
+        assert part is not None
         assert part.weight.grad is not None
         assert part.weight.grad.coalesce().indices()[0].tolist() == [2, 7]
 

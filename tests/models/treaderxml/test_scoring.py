@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from xmtc.corpus.corpus import label_matrix
 from xmtc.corpus.labels import Csr
 from xmtc.labelspace.tree import LabelTree
 from xmtc.models.treaderxml.knowledge import TReaderInputs
-from xmtc.models.treaderxml.model import TReaderXmlConfig
 from xmtc.models.treaderxml.network import TReaderNetwork
 from xmtc.models.treaderxml.scoring import Candidates, TReaderLearner, TReaderScorer, dense_part
+from xmtc.models.treaderxml.settings import TReaderXmlConfig
 from xmtc.nn.batching import Entries, Ints, padded
 from xmtc.nn.dropout import DropoutRng
 from xmtc.nn.layers import seeded
@@ -175,6 +176,38 @@ def test_loss_over_all_labels(voters: int) -> None:
     torch.testing.assert_close(loss_of(learner, documents), torch.stack(losses).mean(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("softmax", [False, True])
+def test_loss_as_printed(softmax: bool) -> None:
+    """Eq. 19, the sum over labels; with eq. 18 before it, a softmax."""
+    scorer, inputs = some_scorer(), some_inputs()
+    scorer.softmax = softmax
+    targets = matrix(SETS, LABELS) > 0
+    learner = TReaderLearner(scorer, inputs, targets, inputs, targets, sum_over_labels=True)
+    documents, losses = np.array([4, 0, 2]), []
+    for document in documents.tolist():
+        ids, lengths = padded(inputs.tokens, np.array([document]))
+        logits = scorer.network(ids, lengths, scorer.teacher_batch(inputs, np.array([document])))[0].tolist()
+        shares = [math.exp(each) / sum(map(math.exp, logits)) for each in logits]
+        terms = []
+        for label, score in enumerate(shares if softmax else logits):
+            right = float(label in SETS[document])
+            sure = 1 / (1 + math.exp(-score))
+            terms.append(right * math.log(sure) + (1 - right) * math.log(math.exp(-score) / (1 + math.exp(-score))))
+        losses.append(-sum(terms))
+    assert loss_of(learner, documents).item() == pytest.approx(sum(losses) / 3, rel=1e-4)
+
+
+def test_softmaxed_scores_are_shares_of_all_labels() -> None:
+    scorer, inputs = some_scorer(voters=4), some_inputs()
+    ranked, _ = scorer.best(inputs, LABELS, HERE)
+    scorer.softmax = True
+    ids, probabilities = scorer.best(inputs, LABELS, HERE)
+    np.testing.assert_array_equal(ids, ranked)
+    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+    assert (np.diff(probabilities) <= 0).all()
+    np.testing.assert_allclose(scorer.best(inputs, 2, HERE)[1], probabilities[:, :2], rtol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["neighbours", "both"])
 def test_loss_over_candidates(kind: str) -> None:
     scorer, inputs, targets = some_scorer(options(kind), voters=4), some_inputs(), matrix(SETS, LABELS)
@@ -248,9 +281,8 @@ def noisy_learner(kind: str, **changes: Any) -> TReaderLearner:
     encoded = rng.normal(size=(documents, 5)).astype(np.float32)
     inputs = TReaderInputs(tokens, sparse(8, 0.3), sparse(MANY, 0.02), encoded, sparse(MANY, 0.02))
     targets = csr_array(np.sign(sparse(MANY, 0.02).toarray()))
-    config = TReaderXmlConfig(
-        heads=2, bottleneck=8, dropout=0.4, votes=True, names=True, search={"vectors": "tfidf"}, **changes
-    )
+    plain = {"heads": 2, "bottleneck": 8, "dropout": 0.4, "votes": True, "names": True, "search": {"vectors": "tfidf"}}
+    config = TReaderXmlConfig(**{**plain, **changes})
     clusters = THREES if kind in ("tree", "both") else None
     candidates = None if kind == "all" else Candidates(kind in ("neighbours", "both"), clusters, 2, USUAL)
     with seeded(0):
@@ -258,8 +290,9 @@ def noisy_learner(kind: str, **changes: Any) -> TReaderLearner:
         rows = 0 if clusters is None else 20
         network = TReaderNetwork(table, config, MANY, rows, encoded=5, sparse=candidates is not None)
         torch.nn.init.normal_(network.output.rows.weight)
-    scorer = TReaderScorer(network, some_scorer().words, candidates)
-    return TReaderLearner(scorer, inputs, targets, inputs, targets, knowledge_dropout=0.3)
+    scorer = TReaderScorer(network, some_scorer().words, candidates, config.softmax)
+    whole = config.loss_over_labels == "sum"
+    return TReaderLearner(scorer, inputs, targets, inputs, targets, knowledge_dropout=0.3, sum_over_labels=whole)
 
 
 @pytest.mark.parametrize("kind", ["all", "neighbours", "tree", "both"])
@@ -272,6 +305,24 @@ def test_loss_and_gradients_do_not_depend_on_how_a_batch_is_split(kind: str, bra
         gradient = learner.network.output.rows.weight.grad
         assert gradient is not None
         assert 10 < len(gradient.coalesce().indices()[0]) < MANY, "candidates are some of the labels"
+
+
+@pytest.mark.parametrize("kind", ["all", "both"])
+@pytest.mark.parametrize("hides", ["later", "earlier"])
+@pytest.mark.parametrize("softmax", [False, True])
+def test_nor_do_they_as_printed(kind: str, hides: str, softmax: bool) -> None:
+    printed: dict[str, Any] = {
+        "votes": False,
+        "names": False,
+        "knowledge_mean": "labels",
+        "pooling": "mean",
+        "linear_bottleneck": True,
+        "output_bias": False,
+        "loss_over_labels": "sum",
+    }
+    learner = noisy_learner(kind, hides=hides, softmax=softmax, **printed)
+    # A sum over labels is so many times as large as a mean.
+    assert_same_in_threads(learner, np.random.default_rng(0).permutation(11), tolerance=MANY * 1e-6)
 
 
 def test_rows_of_the_tables_that_learn_do_not_depend_on_how_a_batch_is_split() -> None:

@@ -42,7 +42,20 @@ def nobody(rows: Csr) -> Any:
 
 @settings(deadline=None)
 @given(tags, above)
-def test_algorithm_1(rows: list[set[int]], parents: list[set[int]]) -> None:
+def test_algorithm_1_as_printed(rows: list[set[int]], parents: list[set[int]]) -> None:
+    found = teacher_of(parents).carried(matrix(rows, LABELS), parentless=False).toarray()
+    for row, own in enumerate(rows):
+        expected: set[int] = set()
+        for label in range(LABELS):
+            if label in own and parents[label]:
+                expected |= {label} | parents[label]
+        assert {*np.flatnonzero(found[row]).tolist()} == expected
+        assert set(found[row].tolist()) <= {0.0, 1.0}
+
+
+@settings(deadline=None)
+@given(tags, above)
+def test_algorithm_1_with_labels_without_parents(rows: list[set[int]], parents: list[set[int]]) -> None:
     found = teacher_of(parents).carried(matrix(rows, LABELS)).toarray()
     for row, own in enumerate(rows):
         expected = own | {parent for at in own for parent in parents[at]}

@@ -40,18 +40,23 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
     for number, line in source.all_lines():
         if not plain and (not line or line.isspace()):
             blank += 1
-            continue
-        try:
-            tags: list[str] = []
-            if PREFIX.encode() in line:
-                tags = [decode(tag) for tag in LABEL.findall(line)]
-                line = LABEL.sub(b"", line)
-            builder.add(tags, text=decode(line.strip()))
-        except BadLine as error:
-            builder.bad(number, error)
+        else:
+            add_line(builder, number, line)
     if blank and len(builder):
         builder.say(f"blank lines left out: {blank:,}")
     return builder.build()
+
+
+def add_line(builder: CorpusBuilder, number: int, line: bytes) -> None:
+    """Add the document of a line."""
+    try:
+        tags: list[str] = []
+        if PREFIX.encode() in line:
+            tags = [decode(tag) for tag in LABEL.findall(line)]
+            line = LABEL.sub(b"", line)
+        builder.add(tags, text=decode(line.strip()))
+    except BadLine as error:
+        builder.bad(number, error)
 
 
 def one_line(text: str) -> str:

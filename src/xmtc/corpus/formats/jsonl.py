@@ -34,11 +34,16 @@ def read(source: Source, options: ReadOptions, labels: LabelSet | None = None) -
     builder = CorpusBuilder(source.path, options, labels)
     first = 1
     for lines in source.batches():
-        if not _add_plain(builder, lines):
-            for number, line in enumerate(lines, first):
-                _add_line(builder, number, line)
+        add_lines(builder, first, lines)
         first += len(lines)
     return builder.build()
+
+
+def add_lines(builder: CorpusBuilder, first: int, lines: list[bytes]) -> None:
+    """Add the documents of some lines, the first of which has this number."""
+    if not _add_plain(builder, lines):
+        for number, line in enumerate(lines, first):
+            _add_line(builder, number, line)
 
 
 def _add_plain(builder: CorpusBuilder, lines: list[bytes]) -> bool:
@@ -104,7 +109,7 @@ def add_document(builder: CorpusBuilder, document: Any) -> None:
     builder.add(
         _tags(document, builder),
         text=text,
-        id=str(key) if key is not None else str(len(builder)),
+        id=str(key) if key is not None else builder.next_id,
         fields=[_scalar(_field(document, name, KEPT)) for name in options.keep],
         features=_features(features) if features is not None else None,
     )

@@ -1,16 +1,18 @@
-"""The page of a comparison: one HTML file with the table, plots, and any two models side by side."""
+"""The pages of a comparison: one HTML file with the table, plots, and any two models side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xmtc.evaluation.comparison import COSTS, MAIN, METRICS, Leaderboard, Row, shown_cost
-from xmtc.evaluation.reports.html import write_page
+from xmtc.evaluation.average_ranks import AverageRanks
+from xmtc.evaluation.comparison import MAIN, Row, shown_cost
+from xmtc.evaluation.leaderboard import Leaderboard
+from xmtc.evaluation.reports.html import render, write_page
 from xmtc.evaluation.reports.plots import Plot
 from xmtc.evaluation.reports.report import snippet
 
@@ -26,20 +28,38 @@ def write_comparison_page(
     from xmtc.evaluation.reports.comparison_plots import by_frequency, quality_and_cost
 
     rows = board.finished
-    plots = [quality_and_cost(rows), by_frequency(rows)] if rows else []
+    plots = [quality_and_cost(rows), by_frequency(rows)]
     write_page(
         "comparison.html.j2",
         path,
         title=title,
         about=about,
         board=board,
-        metrics=[metric for metric in METRICS if any(metric in row.values for row in rows)],
-        costs=COSTS,
         shown_cost=shown_cost,
         plots=[plot for plot in plots if plot is not None],
         sweeps=sweeps,
         data=pair_data(rows[:SIDE_BY_SIDE]),
     )
+
+
+def write_comparisons_page(
+    boards: Mapping[str, Leaderboard], ranks: AverageRanks, links: Sequence[str], path: str | Path, *, about: str = ""
+) -> None:
+    """Write comparisons on several corpora as one page that links to the page of each."""
+    write_page(
+        "comparisons.html.j2",
+        path,
+        title=f"Comparison on {len(boards)} corpora",
+        about=about,
+        ranks=ranks,
+        boards=[(corpus, board, link) for (corpus, board), link in zip(boards.items(), links, strict=True)],
+        shown_cost=shown_cost,
+    )
+
+
+def board_html(board: Leaderboard) -> str:
+    """The table with its notes, for a notebook."""
+    return render("leaderboard.html.j2", board=board, shown_cost=shown_cost)
 
 
 def pair_data(rows: Sequence[Row]) -> dict[str, Any]:

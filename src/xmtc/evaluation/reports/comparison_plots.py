@@ -22,12 +22,18 @@ STYLES: list[dict[str, Any]] = [
 ]
 #: Models with a line or a name in a plot, the best ones.
 NAMED = len(STYLES)
+FEWEST_TICKS, MOST_TICKS = 3, 7
 SWEPT = ("P@1", "P@5", "nDCG@5", "PSP@5")
 
 
-def quality_and_cost(rows: Sequence[Row]) -> Plot:
-    """nDCG@5 against the time of training; the best models have names, the others are small points."""
+def quality_and_cost(rows: Sequence[Row]) -> Plot | None:
+    """nDCG@5 against the time of training; the best models have names, the others are small points.
+
+    None if no row says how long its training took.
+    """
     known = [row for row in rows if "training" in row.costs]
+    if not known:
+        return None
     seconds = [max(row.costs["training"], 0.01) for row in known]
     quality = [row.values[MAIN] for row in known]
     alt = "; ".join(
@@ -39,9 +45,14 @@ def quality_and_cost(rows: Sequence[Row]) -> Plot:
         for row, x, y, style in zip(known, seconds, quality, STYLES, strict=False):
             axes.plot(x, y, label=row.system, markersize=8, **{**style, "linestyle": "none"})
         axes.plot(seconds[NAMED:], quality[NAMED:], color=INK, linestyle="none", marker=".")
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.margins(x=0.1, y=0.1)
+        # Times that are close together stay close together: the axis covers at least a factor of two.
+        room = max((max(seconds) / min(seconds)) ** 0.1, 2**0.5)
+        low, high = min(seconds) / room, max(seconds) * room
+        axes.set(xscale="log", xlim=(low, high))
+        ticks = log_ticks(low, high)
+        axes.set_xticks(ticks, [f"{tick:,.6g}" for tick in ticks])
+        axes.minorticks_off()  # matplotlib gives them labels, which overlap, where there are few others
+        axes.margins(y=0.1)
         axes.set(xlabel="seconds of training, logarithmic", ylabel=f"{MAIN}, percent")
         legend_above(axes, columns)
 
@@ -118,6 +129,23 @@ def sweep(title: str, key: str, points: Sequence[tuple[Any, Mapping[str, Any], R
 
     columns, height = _legend_size(lines)
     return draw(f"{title}: {key}", f"One run for each value of {key}.", alt, paint, 3.2 + height)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers for a logarithmic axis, three to eight of them: powers of ten, or finer ones between.
+
+    >>> log_ticks(0.5, 2000), log_ticks(2.0, 40.0), log_ticks(9.0, 18.0)
+    ([1.0, 10.0, 100.0, 1000.0], [3.0, 10.0, 30.0], [10.0, 12.0, 14.0, 16.0, 18.0])
+    """
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
+        ticks = [float(f"{step}e{power}") for power in decades for step in steps]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) >= FEWEST_TICKS:
+            return ticks
+    step = 10 ** np.floor(np.log10(high - low))
+    step *= next(part for part in (0.2, 0.25, 0.5, 1.0, 2.0) if (high - low) / (part * step) <= MOST_TICKS)
+    return [float(f"{at * step:.6g}") for at in range(int(np.ceil(low / step - 1e-9)), int(high / step + 1e-9) + 1)]
 
 
 def _legend_size(names: Iterable[str]) -> tuple[int, float]:

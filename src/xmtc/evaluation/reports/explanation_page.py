@@ -1,99 +1,21 @@
-"""Why a text got its labels: the text shaded by the weight of each word, and an HTML page of it."""
+"""An HTML page of why a text got its labels: the text shaded by the weight of each word."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from xmtc.evaluation.reports.html import write_page
 from xmtc.models.explanation import Explanation
-from xmtc.text.word_rules import WordRules
+from xmtc.models.shading import relative, shaded
 
 LISTED = 15  # words with a bar
-
-Span = tuple[int, int, float]
-
-
-class Piece(NamedTuple):
-    """A stretch of text with its weight, and `shade`: the weight relative to the strongest one, -1 to 1."""
-
-    text: str
-    weight: float
-    shade: float
 
 
 def write_explanation_page(
     explanations: Sequence[Explanation], path: str | Path, *, title: str = "Why these labels"
 ) -> None:
     """Write one HTML page without any outside resource: a card for each label, with the text shaded for it."""
-    cards = [(why, shaded(why), _relative(why.words[:LISTED]), why.words[LISTED:]) for why in explanations]
+    cards = [(why, shaded(why), relative(why.words[:LISTED]), why.words[LISTED:]) for why in explanations]
     any_against = any(weight < 0 for why in explanations for _, weight in why.words)
     write_page("explanation.html.j2", path, title=title, cards=cards, any_against=any_against)
-
-
-def shaded(why: Explanation) -> list[Piece]:
-    """The text of an explanation in pieces; those between words, and words without a weight, weigh 0.
-
-    >>> why = Explanation("fruit", 0.5, (("apple", 0.5), ("red", -0.25)), text="Red apple!")
-    >>> [tuple(piece) for piece in shaded(why)]
-    [('Red', -0.25, -0.5), (' ', 0.0, 0.0), ('apple', 0.5, 1.0), ('!', 0.0, 0.0)]
-    """
-    pieces, done = [], 0
-    for start, end, weight in _apart(why.spans) if why.spans else places(why.text, why.words):
-        pieces += [(why.text[done:start], 0.0), (why.text[start:end], weight)]
-        done = end
-    return _relative((text, weight) for text, weight in [*pieces, (why.text[done:], 0.0)] if text)
-
-
-def places(text: str, words: Iterable[tuple[str, float]]) -> list[Span]:
-    """The places in a text of words that have weights; each place gets the whole weight of its word.
-
-    A term of several words gives each of them an equal part, and a word in several terms gets all their parts.
-
-    >>> places("Mail, mail server", [("mail", 0.5), ("mail server", 0.25)])
-    [(0, 4, 0.5), (6, 10, 0.625), (11, 17, 0.125)]
-    """
-    weights = dict(words)
-    rules = _rules_of(weights)
-    spans = rules.spans(text)
-    folded = [rules.folded(text[start:end]) for start, end in spans]
-    parts: list[dict[str, float]] = [{} for _ in spans]  # of each word: its terms and their weights
-    for length in {term.count(" ") + 1 for term in weights}:
-        for first in range(len(spans) - length + 1):
-            term = " ".join(folded[first : first + length])
-            if term in weights:
-                for part in parts[first : first + length]:
-                    part[term] = weights[term] / length
-    return [(start, end, sum(part.values())) for (start, end), part in zip(spans, parts, strict=True) if part]
-
-
-def _rules_of(terms: Collection[str]) -> WordRules:
-    """The strictest rules that all these terms obey: those of the model, as far as its words in this text show."""
-
-    def unchanged_by(rules: WordRules) -> bool:
-        return all(rules.folded(term) == term for term in terms)
-
-    return WordRules(
-        lowercase=unchanged_by(WordRules(lowercase=True)),
-        strip_accents=unchanged_by(WordRules(lowercase=False, strip_accents=True)),
-        min_chars=min((len(word) for term in terms for word in term.split(" ")), default=1),
-    )
-
-
-def _apart(spans: Iterable[Span]) -> list[Span]:
-    """The spans in order, empty ones left out, and overlapping ones (two tokens of one character) as one."""
-    apart: list[Span] = []
-    for start, end, weight in sorted(spans):
-        if apart and start < apart[-1][1] and start < end:
-            first, last, before = apart.pop()
-            apart.append((first, max(last, end), before + weight))
-        elif start < end:
-            apart.append((start, end, weight))
-    return apart
-
-
-def _relative(weighed: Iterable[tuple[str, float]]) -> list[Piece]:
-    weighed = list(weighed)
-    strongest = max((abs(weight) for _, weight in weighed), default=0.0) or 1.0
-    return [Piece(text, weight, weight / strongest) for text, weight in weighed]

@@ -10,8 +10,8 @@ from xmtc.corpus.sources import replacing
 from xmtc.corpus.statistics import CorpusStatistics
 
 
-def write_page(template: str, path: str | Path, **values: Any) -> None:
-    """Fill a template of this package and write it."""
+def render(template: str, **values: Any) -> str:
+    """Fill a template of this package."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     pages = Environment(
@@ -21,8 +21,13 @@ def write_page(template: str, path: str | Path, **values: Any) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return pages.get_template(template).render(**values)
+
+
+def write_page(template: str, path: str | Path, **values: Any) -> None:
+    """Fill a template of this package and write it."""
     with replacing(path) as out:
-        out.write(pages.get_template(template).render(**values).encode("utf-8", "replace"))
+        out.write(render(template, **values).encode("utf-8", "replace"))
 
 
 def write_corpus_page(statistics: CorpusStatistics, path: str | Path) -> None:

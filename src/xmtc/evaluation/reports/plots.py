@@ -13,8 +13,9 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from xmtc.evaluation.calibration_error import Reliability
-from xmtc.evaluation.result import Evaluation
-from xmtc.predictions import Predictions
+from xmtc.evaluation.result import PARTS, Evaluation
+from xmtc.evaluation.set_metrics import ThresholdPoints
+from xmtc.predictions import Predictions, ScoreKind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -170,6 +171,44 @@ def score_histogram(predictions: Predictions, hits: NDArray[np.bool_]) -> Plot:
 
     caption = "The less the two overlap, the better a threshold works."
     return draw("Scores of right and wrong labels", caption, alt, paint)
+
+
+def threshold_curve(evaluation: Evaluation) -> Plot | None:
+    """Precision, recall and F1 of the labels that reach a threshold, against it; None if no label is listed."""
+    top, used = evaluation.predictions, evaluation.threshold
+    found = ThresholdPoints.of(top, evaluation.ranking)
+    if not len(found.threshold):
+        return None
+    best = int(found.f1.argmax())
+    ends = [f"{100 * share:.0f}" for column in (found.precision, found.recall) for share in column[[0, -1]]]
+    alt = (
+        f"from the threshold {found.threshold[0]:.3g} to {found.threshold[-1]:.3g} precision goes from {ends[0]} to "
+        f"{ends[1]} percent and recall from {ends[2]} to {ends[3]}; F1 is highest at {found.threshold[best]:.3g}, "
+        f"{100 * found.f1[best]:.0f} percent"
+    )
+    caption = (
+        f"Of the labels that reach a threshold, among the first {top.k} of each document; micro-averaged. Choose a "
+        "threshold on validation documents (xmtc train --valid 0.1 --tune), not here."
+    )
+    if used is not None:
+        at = {part: evaluation.values[f"micro-{part}"] for part in PARTS}
+        which = "With a threshold for each label" if isinstance(used, str) else f"At the threshold {used:.4g}"
+        caption += f" {which}: precision {at['P']:.1f}, recall {at['R']:.1f}, F1 {at['F1']:.1f}."
+
+    def paint(axes: Axes) -> None:
+        lines = {"precision": (found.precision, FIRST, "-"), "recall": (found.recall, SECOND, "--")}
+        for name, (line, colour, dashes) in {**lines, "F1": (found.f1, THIRD, "-.")}.items():
+            axes.plot(found.threshold, 100 * line, color=colour, linestyle=dashes, label=name)
+        if isinstance(used, str):
+            axes.axhline(at["F1"], color=INK, linewidth=1, linestyle=":", label="F1, a threshold for each label")
+        elif used is not None:
+            axes.axvline(used, color=INK, linewidth=1, linestyle=":", label=f"threshold {used:.4g}")
+        axes.set(xlabel="threshold", ylabel="percent", ylim=(0, 100))
+        if top.kind is not ScoreKind.RANKING:
+            axes.set_xlim(0, 1)
+        legend_above(axes, 4)
+
+    return draw("Precision and recall by threshold", caption, alt, paint)
 
 
 def rank_frequency(points: Sequence[tuple[int, int]]) -> Plot:

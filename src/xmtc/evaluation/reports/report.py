@@ -56,7 +56,7 @@ def write_report(
 
     `samples` documents are drawn at random; `resamples` is for the confidence intervals.
     """
-    from xmtc.evaluation.reports.plots import depth_curve, frequency_bars, reliability, score_histogram
+    from xmtc.evaluation.reports.plots import depth_curve, frequency_bars, reliability, score_histogram, threshold_curve
 
     k = max(evaluation.k)
     predictions, ranking = evaluation.predictions, evaluation.ranking
@@ -65,7 +65,7 @@ def write_report(
     plots = [depth_curve(evaluation), frequency_bars(evaluation)]
     if predictions.kind is not ScoreKind.RANKING:
         plots.append(reliability(evaluation))
-    plots.append(score_histogram(predictions, ranking.hits))
+    plots += [score_histogram(predictions, ranking.hits), threshold_curve(evaluation)]
     write_page(
         "report.html.j2",
         path,

@@ -145,6 +145,7 @@ class AplcXlNet(FineTunedModel):
         score=ScoreKind.PROBABILITY,
         gpu=True,
         extra="neural",
+        weights=frozenset({"documents"}),
     )
     Config = AplcConfig
     config: AplcConfig
@@ -209,9 +210,8 @@ class AplcXlNet(FineTunedModel):
         with torch_threads() as cores:
 
             def encoded(part: LabelledTexts) -> LabelledVectors:
-                return LabelledVectors(
-                    torch.from_numpy(learner.network.encoder.vectors(part.texts, cores)), part.targets
-                )
+                vectors = torch.from_numpy(learner.network.encoder.vectors(part.texts, cores))
+                return LabelledVectors(vectors, part.targets, part.weights)
 
             head = HeadLearner(learner.network, encoded(learner.train), encoded(learner.valid))
         learner.network.scale_hidden(head.train.vectors)

@@ -95,6 +95,10 @@ class AttentionXmlConfig(ModelConfig):
     """Predict with int8 on a CPU: several times as fast, probabilities differ by about 0.001."""
     dropout: float = Field(0.5, ge=0, lt=1)
     """Share of the words' states set to 0 in training."""
+    output_bias: Literal["prior", "inherited"] = "prior"
+    """Where the output bias begins: prior (the log-odds of a relevant label), or inherited from the level above."""
+    label_init: Literal["parent", "random"] | None = None
+    """Where the queries of a level's labels begin: their parent's, or random; null: parent with logsumexp_score."""
     pretraining_epochs: Annotated[int, Field(ge=0)] = 0
     """Epochs in which the word vectors first learn the labels with a bag of words; not in the paper."""
     words: WordSettings = WordSettings()
@@ -140,6 +144,7 @@ class AttentionXml(Model):
         explain=True,
         gpu=True,
         extra="neural",
+        weights=frozenset({"documents"}),
     )
     Config = AttentionXmlConfig
     config: AttentionXmlConfig
@@ -193,7 +198,8 @@ class AttentionXml(Model):
         )
         self.members_, self.beam_width_ = [], shape.beam_width
         self.seen_ = SeenLabels.of(corpus.label_counts)
-        sets = [Documents(part.tokens, self.seen_.columns(part.targets)) for part in (train_set, valid_set)]
+        both = (train_set, valid_set)
+        sets = [Documents(part.tokens, self.seen_.columns(part.targets), part.weights) for part in both]
         for at, tree in enumerate(self._label_trees(corpus, shape)):
             self.members_.append(Member(tree, self._train_tree(tree, table, sets, at, checkpoints)))
 
@@ -203,7 +209,7 @@ class AttentionXml(Model):
         if not shape.levels:
             return [LabelTree.of([[list(range(len(seen)))]])] * config.trees
         features = DocumentVectors(config.tfidf).fit_transform(corpus)
-        vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), seen)
+        vectors = take_rows(label_vectors(features, corpus.weighted_targets, corpus.labels), seen)
         deepest = math.ceil(math.log2(max(1.0, len(seen) / shape.max_leaf)) / math.log2(shape.arity))
         if self.config.levels is not None and deepest < shape.levels:
             raise ConfigError(
@@ -240,7 +246,10 @@ class AttentionXml(Model):
         config, width = self.config, self.beam_width_
         networks: list[AttentionXmlNetwork] = []
         targets = [tree.targets(part.targets) for part in sets]
-        levels = [[Documents(part.tokens, each) for each in above] for part, above in zip(sets, targets, strict=True)]
+        levels = [
+            [Documents(part.tokens, each, part.weights) for each in above]
+            for part, above in zip(sets, targets, strict=True)
+        ]
         if config.pretraining_epochs:
             table = pretrain_words(
                 table,
@@ -260,11 +269,12 @@ class AttentionXml(Model):
             with seeded(seed):
                 network = self._network(torch.tensor(table), level.shape[1])
             if networks:
-                network.init_from_parent(networks[-1], tree.parents(depth) if config.logsumexp_score else None)
+                network.init_from_parent(networks[-1], tree.parents(depth) if self._from_parents else None)
             learner = LevelLearner(
                 network, level, levels[0][depth], followed, levels[1][depth], beams[1], config.quantized
             )
-            network.init_output_bias(learner.share_of_positives())
+            if config.output_bias == "prior":
+                network.init_output_bias(learner.share_of_positives())
             train_network(learner, config.training.at(depth), seed, checkpoints, name)
             networks.append(network)
             if depth + 1 < tree.depth:
@@ -274,7 +284,16 @@ class AttentionXml(Model):
                         expand_beam(network, level, part.tokens, beam, width, cores, what, config.quantized)
                         for part, beam in zip(sets, beams, strict=True)
                     ]
+                held = 100 * beams[1].recall(targets[1][depth])
+                print(
+                    f"{name}: a beam of {width} nodes holds {held:.1f} % of the validation documents' relevant ones",
+                    file=sys.stderr,
+                )
         return networks
+
+    @property
+    def _from_parents(self) -> bool:
+        return self.config.label_init == "parent" or (self.config.label_init is None and self.config.logsumexp_score)
 
     def _network(self, table: Tensor, labels: int) -> AttentionXmlNetwork:
         from xmtc.models.attentionxml.network import AttentionXmlNetwork

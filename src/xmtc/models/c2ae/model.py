@@ -90,6 +90,7 @@ class C2ae(Model):
         score=ScoreKind.RANKING,
         gpu=True,
         extra="neural",
+        weights=frozenset({"documents"}),
     )
     Config = C2aeConfig
     config: C2aeConfig

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,14 +29,14 @@ from pydantic import Field, field_validator
 from xmtc.budget import Alarm, alarm, seconds_in, time_limit
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
-from xmtc.errors import MissingExtra, XmtcError
+from xmtc.errors import ConfigError, MissingExtra, XmtcError
 from xmtc.memory import available_memory
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Capabilities, Model, ModelConfig, WeightKind, weights_of
 from xmtc.models.calibration import LIST_LENGTH
 from xmtc.models.ensemble.blend import Ensemble, split_holdout
 from xmtc.models.ensemble.search_space import CANDIDATES, Candidate, Facts
 from xmtc.models.ensemble.stacking import Choice, choose
-from xmtc.models.registry import load, make
+from xmtc.models.registry import load, make, model_class
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import clock
 from xmtc.storage import FolderReader, FolderWriter
@@ -110,6 +111,7 @@ class Auto(Ensemble):
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        weights=frozenset({"documents", "labels"}),
     )
     Config = AutoConfig
     config: AutoConfig
@@ -129,6 +131,15 @@ class Auto(Ensemble):
         if refused:
             first = refused[0]
             raise MissingExtra(f"auto: {first.what}", first.extra, first.library)
+
+    def check_weights(self, kinds: Collection[WeightKind]) -> None:
+        """A ConfigError if a method that is named cannot; without names, those that can are tried."""
+        for candidate in CANDIDATES:
+            if candidate.name in (self.config.methods or ()):
+                try:
+                    model_class(candidate.model)(**candidate.settings).check_weights(kinds)
+                except ConfigError as error:
+                    raise ConfigError(f"auto: {error}") from error
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         search = Search(self, corpus, valid, checkpoints)
@@ -187,10 +198,11 @@ class Search:
         self.say(str(self.facts))
         held_out = f"{len(self.holdout):,} held out" if self.holdout is not None else "too few to hold any out"
         self.say(f"{clock(self.budget)} to spend; {len(self.train):,} documents to learn from, {held_out}")
-        names = self.auto.config.methods or [candidate.name for candidate in CANDIDATES]
+        able = self._weighing()
+        names = self.auto.config.methods or [candidate.name for candidate in able]
         if self.holdout is None:
             names = [name for name in names if name in WITHOUT_HOLDOUT] or list(names)[:1]
-        wanted = self._installed([candidate for candidate in CANDIDATES if candidate.name in names])
+        wanted = self._installed([candidate for candidate in able if candidate.name in names])
         for candidate in sorted(wanted, key=lambda each: each.seconds(self.facts)):
             trial = Trial(candidate.name, round(self.cost(candidate), 1), note=self._refusal(candidate))
             self.trials.append(trial)
@@ -198,6 +210,15 @@ class Search:
                 self._try(candidate, trial)
             if not any(each.trial is trial for each in self.trained) and trial.quality is None:
                 self.say(f"{candidate.name}: {trial.note}")
+
+    def _weighing(self) -> list[Candidate]:
+        """The methods that can be trained with the weights that the corpus has; which ones are left out is said."""
+        kinds = weights_of(self.corpus)
+        able = [each for each in CANDIDATES if model_class(each.model).capabilities.weights.issuperset(kinds)]
+        left_out = [each.name for each in CANDIDATES if each not in able]
+        if left_out and self.auto.config.methods is None:
+            self.say(f"left out: {', '.join(left_out)}; they cannot take weights of {' and '.join(kinds)}")
+        return able
 
     def _installed(self, wanted: list[Candidate]) -> list[Candidate]:
         """The methods whose extra is there; which ones are left out is said, and how to have them."""

@@ -15,7 +15,7 @@ every member that was kept, never a score for every label.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +26,7 @@ from pydantic import Field, field_validator
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder, ConfigError, MissingExtra, XmtcError
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Capabilities, Model, ModelConfig, WeightKind
 from xmtc.models.calibration import LIST_LENGTH
 from xmtc.models.ensemble.stacking import FEWEST, Stack, Table, choose
 from xmtc.models.explanation import Explanation
@@ -171,6 +171,7 @@ class Blend(Ensemble):
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        weights=frozenset({"documents", "labels"}),
     )
     Config = BlendConfig
     config: BlendConfig
@@ -202,6 +203,14 @@ class Blend(Ensemble):
             except MissingExtra as error:
                 what = name if error.what == name else f"{name} with {error.what}"
                 raise MissingExtra(f"blend: the member {what}", error.extra, error.library) from error
+
+    def check_weights(self, kinds: Collection[WeightKind]) -> None:
+        """As that of all members."""
+        for member in self._members():
+            try:
+                member.check_weights(kinds)
+            except ConfigError as error:
+                raise ConfigError(f"blend: the member {error}") from error
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes: the sum over all members, which are kept until the weights are learned."""

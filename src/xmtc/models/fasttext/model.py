@@ -40,6 +40,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
+from xmtc.corpus.weights import drawn_by_weight
 from xmtc.errors import ConfigError, XmtcError
 from xmtc.models.base import Capabilities, Model, ModelConfig
 from xmtc.models.explanation import Explanation
@@ -112,6 +113,7 @@ class FastText(Model):
         input=frozenset({"text"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        weights=frozenset({"documents"}),
     )
     Config = FastTextConfig
     config: FastTextConfig
@@ -150,7 +152,7 @@ class FastText(Model):
         one_thread = threadpool_limits(1, user_api="blas")
         with one_thread, progress("training vectors", (self.config.epochs - begin) * len(corpus)) as bar:
             for epoch in range(begin, self.config.epochs):
-                self._train(rows, corpus.targets, epoch, bar.advance)
+                self._train(rows, corpus, epoch, bar.advance)
                 if not (np.isfinite(self.table_).all() and np.isfinite(self.weights_).all()):
                     raise XmtcError(f"the weights grew beyond all bounds in epoch {epoch + 1}; lower learning_rate")
                 done = {"epochs": np.array([epoch + 1]), "table": self.table_, "weights": self.weights_}
@@ -176,14 +178,18 @@ class FastText(Model):
             table[[row_of[word] for word in found.words]] = found.matrix
         return table
 
-    def _train(self, rows: TokenStore, targets: Csr, epoch: int, advance: Any) -> None:
-        """One epoch: all texts with labels, in a new random order."""
+    def _train(self, rows: TokenStore, corpus: Corpus, epoch: int, advance: Any) -> None:
+        """One epoch: all texts with labels, in a new random order; with weights, as many drawn by them."""
         from xmtc.kernels.fasttext import Documents, Loss, train_all_labels, train_sampled_labels
 
-        config = self.config
+        config, targets = self.config, corpus.targets
         rng = np.random.default_rng(derived_seed(config.seed, 2, epoch))
         counts = np.diff(targets.indptr)
-        order = rng.permutation(np.flatnonzero(counts))
+        labelled = np.flatnonzero(counts)
+        if corpus.document_weights is not None:
+            start = np.random.default_rng(derived_seed(config.seed, 3, epoch)).random()
+            labelled = labelled[drawn_by_weight(corpus.document_weights[labelled], start)]
+        order = rng.permutation(labelled)
         # One label of each text, drawn anew in each epoch.
         places = targets.indptr[order] + (rng.random(len(order)) * counts[order]).astype(np.int64)
         picked = targets.indices[places].astype(np.int64)

@@ -110,6 +110,7 @@ class LightXml(FineTunedModel):
         score=ScoreKind.PROBABILITY,
         gpu=True,
         extra="neural",
+        weights=frozenset({"documents"}),
     )
     Config = LightXmlConfig
     config: LightXmlConfig
@@ -182,7 +183,7 @@ class LightXml(FineTunedModel):
         if self._is_flat(labels):
             return flat
         features = DocumentVectors(config.tfidf).fit_transform(corpus)
-        vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), self.seen_.ids)
+        vectors = take_rows(label_vectors(features, corpus.weighted_targets, corpus.labels), self.seen_.ids)
         tree = build_tree(vectors, max_leaf=config.max_leaf, levels=1, seed=derived_seed(config.seed, 0))
         clusters = tree.levels[0].shape[1] if tree.depth == 2 else 1
         print(f"lightxml: {labels:,} labels in {clusters:,} clusters", file=sys.stderr)

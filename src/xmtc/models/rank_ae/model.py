@@ -159,6 +159,7 @@ class RankAe(Model):
         explain=True,
         gpu=True,
         extra="neural",
+        weights=frozenset({"documents"}),
     )
     Config = RankAeConfig
     config: RankAeConfig

@@ -65,6 +65,7 @@ class KnowledgeSettings:
     voters: int
     power: float
     weighted: bool
+    parentless: bool  #: whether labels without parents count as knowledge
 
 
 @dataclass(eq=False)
@@ -89,7 +90,7 @@ class NeighbourKnowledge:
     def _carried(self) -> Csr:
         """What each training document tells those that it is a neighbour of."""
         assert self.teacher is not None
-        return self.teacher.carried(self.targets)
+        return self.teacher.carried(self.targets, self.settings.parentless)
 
     @cached_property
     def seen_targets(self) -> Csr:
@@ -118,11 +119,11 @@ class NeighbourKnowledge:
         return vectors
 
     def nearest(self, corpus: Corpus, encoded: NDArray[np.float32] | None = None) -> Neighbours | None:
-        """The neighbours of further documents; an encoder that finds them need not read them again."""
+        """The neighbours of further documents, however near; an encoder that finds them need not read them again."""
         if self.search is None:
             return None
         known = encoded if self.search.settings.vectors == "encoder" else None
-        return self.search.nearest(corpus, self.wanted, known)
+        return self.search.nearest(corpus, self.wanted, known, limited=False)
 
     def compare_names(self, labels: LabelSet) -> None:
         """From now on texts are compared with the labels' names and descriptions too, as they are with each other."""
@@ -216,8 +217,7 @@ class NeighbourKnowledge:
         if self.teacher is not None:
             folder.arrays("teacher", self.teacher.to_arrays())
         if self.ids is not None:
-            utf8, offsets = self.ids.compact()
-            folder.arrays("documents", {"utf8": utf8, "offsets": offsets})
+            folder.strings("documents", self.ids)
 
     def load(
         self, folder: FolderReader, most_words: int, vocabulary: int, encoder: EncoderSettings | None = None
@@ -236,11 +236,7 @@ class NeighbourKnowledge:
                 if self.teacher.words.shape[1] != most_words:
                     raise ValueError(f"descriptions of {self.teacher.words.shape[1]} words, not {most_words}")
         if folder.has("documents.safetensors"):
-            with folder.building("documents"):
-                arrays = folder.arrays("documents")
-                self.ids = Strings.checked(arrays["utf8"], arrays["offsets"])
-                if len(self.ids) != documents:
-                    raise ValueError(f"names of {len(self.ids)} documents, not {documents}")
+            self.ids = folder.strings("documents", documents)
 
 
 def _entries(matrix: Csr, row: int) -> list[int]:

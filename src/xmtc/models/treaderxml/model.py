@@ -11,15 +11,16 @@ that the words of the text see the teacher's. Mean and maximum over all places, 
 
 Where it differs: the paper looks for neighbours among "training and validation set", so that a training document finds
 itself, and with itself the correct answer. Here only training documents are neighbours, never the text itself nor a
-copy of it, for training, validation and test alike (see `xmtc.search.neighbours`). The mask is causal, the loss is
-taken on logits, labels without parents are kept (the paper's Algorithm 1 drops them, its prose does not), mean and max
-pooling take the place that the paper leaves open. Without a hierarchy, clusters of labels are parents; without names,
-the strongest words of their documents describe labels. Our additions are off by default: the log-odds of the
-neighbours' votes are added to the scores (`votes`), and so is the similarity of the text to labels' names (`names`);
-the bottleneck also sees the vector of a pretrained encoder (`encoded`); knowledge is dropped in training
-(`knowledge_dropout`); near duplicates are no neighbours (`search.max_similarity`); other vectors find the neighbours
-(`search.vectors`); with many labels only candidates are scored: those of the neighbours, those of the best clusters, or
-both (`candidates`).
+copy of it, for training, validation and test alike (see `xmtc.search.neighbours`). Every other formula can be had as
+printed (docs/methods/treaderxml.md lists them; recipes/treaderxml/paper sets them). By default labels without parents
+are kept, a place of the knowledge is a mean over the labels with a word there, mean and max pooling take the place that
+the paper leaves open, the bottleneck has a bias and a ReLU, labels' scores a bias that starts from their frequency.
+Without a hierarchy, clusters of labels are parents; without names, the strongest words of their documents describe
+labels. Our additions are off by default: the log-odds of the neighbours' votes are added to the scores (`votes`), and
+so is the similarity of the text to labels' names (`names`); the bottleneck also sees the vector of a pretrained encoder
+(`encoded`); knowledge is dropped in training (`knowledge_dropout`); near duplicates are no neighbours in training
+(`search.max_similarity`); other vectors find the neighbours (`search.vectors`); with many labels only candidates are
+scored: those of the neighbours, those of the best clusters, or both (`candidates`).
 
 Cost: training a document takes about 3 x tokens x dimensions x (24 x dimensions + 3 x tokens) for the reading and 3 x
 bottleneck x labels (or candidates) for the scores; memory grows with words x dimensions and labels x bottleneck, five
@@ -30,11 +31,10 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
@@ -45,19 +45,16 @@ from xmtc.errors import ConfigError
 from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.labelspace.tree import build_tree
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Capabilities, Model
 from xmtc.models.explanation import Explanation
+from xmtc.models.treaderxml.settings import TReaderXmlConfig
 from xmtc.models.treaderxml.teacher import Strongest, Teacher, label_texts
-from xmtc.nn.encoders.settings import EncoderSettings
-from xmtc.nn.settings import Epoch, TrainingSettings
 from xmtc.predictions import Predictions, ScoreKind
-from xmtc.search.neighbours import DocumentSearch, Floats, Neighbours, SearchSettings
+from xmtc.search.neighbours import DocumentSearch, Floats, Neighbours
 from xmtc.seeding import derived_seed
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
-from xmtc.text.embedding_table import WordSettings
 from xmtc.text.mean_embeddings import token_idf, token_matrix
-from xmtc.text.tfidf import TfIdfSettings
 from xmtc.text.token_store import TokenStore
 from xmtc.text.word_tokenizer import WordTokenizer
 
@@ -72,75 +69,6 @@ if TYPE_CHECKING:
 WEIGHTS = "network"
 MANY_LABELS = 30_000  # more are not all scored, unless asked for
 USUAL = 100  # labels that are scored where there is no candidate
-
-
-class TReaderTraining(TrainingSettings):
-    """How the network is trained; the learning rate falls when nothing is gained any more."""
-
-    epochs: PositiveInt | Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = 30
-    batch_size: PositiveInt = 64
-    learning_rate: PositiveFloat = 1e-3
-    swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
-    evaluate_every: PositiveInt = 100
-    patience: PositiveInt = 5
-    lr_decay: Annotated[float, Field(gt=0, lt=1)] | None = 0.3
-    valid_documents: Annotated[int, Field(ge=0)] = 1000
-
-
-class TReaderXmlConfig(ModelConfig):
-    """Neighbours, what is known from them, the network, its training; recipes/treaderxml/paper has the paper's form.
-
-    `branches` and `reading` are the paper's ablation (Table 3). `words` are for texts and descriptions, and for the
-    search unless it has other vectors; `encoder` is for `search.vectors` encoder and for `encoded`.
-    """
-
-    neighbours: PositiveInt = 5
-    """How many of the nearest training documents bring their labels as knowledge."""
-    description_words: PositiveInt = 8
-    """Words of a label's description that are read."""
-    weighting: Literal["equal", "similarity"] = "equal"
-    """Whether the neighbours' labels count alike (equal), or those of nearer documents more (similarity)."""
-    knowledge_dropout: float = Field(0.0, ge=0, lt=1)
-    """Share of the neighbours' labels left out in each step of training; not in the paper."""
-    branches: Literal["both", "text", "teacher"] = "both"
-    """What is read: both, the text alone, or the knowledge alone (teacher); the paper's ablation."""
-    reading: Literal["none", "mmhsa+r", "mhsa+r", "mhsa+r+mmhsa", "mmhsa+mhsa", "mmhsa+r+mhsa"] = "mmhsa+r+mhsa"
-    """Layers: masked (mmhsa) and plain (mhsa) self-attention, residual (r); the paper's ablation."""
-    heads: PositiveInt = 4
-    """Heads of the self-attention."""
-    bottleneck: PositiveInt = 512
-    """Size of the layer between what was read and the labels."""
-    dropout: float = Field(0.5, ge=0, lt=1)
-    """Share of the bottleneck's numbers set to 0 in training."""
-    encoded: bool = False
-    """Give the bottleneck the vector of a pretrained encoder too; not in the paper."""
-    votes: bool = False
-    """Add the log-odds of the neighbours' votes to the scores; not in the paper."""
-    names: bool = False
-    """Add the similarity of the text to labels' names (with votes and search.vectors=tfidf); not in the paper."""
-    voters: PositiveInt = 50
-    """How many of the nearest documents vote."""
-    vote_power: PositiveFloat = Field(2.0, allow_inf_nan=False)
-    """A vote is the similarity to this power."""
-    candidates: Literal["auto", "all", "neighbours", "tree", "both"] = "auto"
-    """Labels to score: all, those of the neighbours, of the best clusters (tree), both; auto: by their number."""
-    cluster_size: PositiveInt = 32
-    """Labels of a cluster, at most."""
-    beam_width: PositiveInt = 10
-    """Clusters whose labels are scored."""
-    search: SearchSettings = SearchSettings()
-    words: WordSettings = WordSettings()
-    training: TReaderTraining = TReaderTraining()
-    tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(idf="plain"))
-    encoder: EncoderSettings = EncoderSettings(name="minilm")
-
-    @model_validator(mode="after")
-    def _names_can_be_compared(self) -> Self:
-        if self.names and not (self.votes and self.search.vectors == "tfidf"):
-            raise ValueError(
-                "names=true adds to the votes, by tf-idf; so it goes with votes=true, search.vectors=tfidf"
-            )
-        return self
 
 
 class TReaderXml(Model):
@@ -162,6 +90,7 @@ class TReaderXml(Model):
         explain=True,
         gpu=True,
         extra="neural",
+        weights=frozenset({"documents"}),
     )
     Config = TReaderXmlConfig
     config: TReaderXmlConfig
@@ -190,6 +119,7 @@ class TReaderXml(Model):
             voters=config.voters if votes else 0,
             power=config.vote_power,
             weighted=config.weighting == "similarity",
+            parentless=config.parentless_labels,
         )
 
     def memory_needed(self, corpus: Corpus) -> int:
@@ -249,8 +179,15 @@ class TReaderXml(Model):
         network.init_output_bias(shares, train_set.right_without_votes(learned_targets))
         self.scorer_ = self._scorer(network, corpus.label_counts, clusters)
         learner = TReaderLearner(
-            self.scorer_, train_set, learned_targets, valid_set, relevant, config.knowledge_dropout
+            self.scorer_,
+            train_set,
+            learned_targets,
+            valid_set,
+            relevant,
+            config.knowledge_dropout,
+            sum_over_labels=config.loss_over_labels == "sum",
         )
+        learner.weights = corpus.document_weights[rows] if corpus.document_weights is not None else None
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
 
     def _words(self, corpus: Corpus) -> tuple[TokenStore, Floats]:
@@ -334,7 +271,8 @@ class TReaderXml(Model):
         if self._scores != "all":
             usual = np.sort(np.argsort(-counts[self.seen_.ids], kind="stable")[:USUAL])
             candidates = Candidates(self._scores in ("neighbours", "both"), clusters, self.config.beam_width, usual)
-        return TReaderScorer(network, np.zeros((0, 1), np.int32) if teacher is None else teacher.words, candidates)
+        words = np.zeros((0, 1), np.int32) if teacher is None else teacher.words
+        return TReaderScorer(network, words, candidates, self.config.softmax)
 
     def _inputs(self, corpus: Corpus) -> TReaderInputs:
         """Further documents, as the network takes them."""

@@ -6,7 +6,7 @@ Shapes: B documents, n words of a text, m words of the teacher's knowledge, d nu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -19,25 +19,26 @@ from xmtc.nn.dropout import DropoutRng, dropout
 from xmtc.nn.layers import WordEmbedding, lookup, padding_mask
 
 if TYPE_CHECKING:
-    from xmtc.models.treaderxml.model import TReaderXmlConfig
+    from xmtc.models.treaderxml.settings import TReaderXmlConfig
 
+Hidden = Literal["later", "earlier"]  # places that an attention hides from each one
 SMALLEST = 1e-12
 NAMES_COUNT = 10.0  # a logit's gain from a name that is the very text, before anything is learned
 ENCODED_LENGTH = 10.0  # of an encoder's vector, so that it counts beside what the words give
 
 
 class SelfAttention(nn.Module):
-    """tanh([head 1; ...; head h] W): multi-head self-attention, each place seeing only those before it if `causal`.
+    """tanh([head 1; ...; head h] W): multi-head self-attention, which `hides` later or earlier places from each one.
 
-    Padding stands behind the text. So a causal attention needs no mask for it: nothing before it sees it.
+    Padding stands behind the text. So who hides later places needs no mask for it: nothing before it sees it.
 
-    >>> SelfAttention(dimensions=8, heads=2, causal=True)(torch.zeros(3, 5, 8), torch.tensor([5, 2, 1])).shape
+    >>> SelfAttention(dimensions=8, heads=2, hides="later")(torch.zeros(3, 5, 8), torch.tensor([5, 2, 1])).shape
     torch.Size([3, 5, 8])
     """
 
-    def __init__(self, dimensions: int, heads: int, causal: bool) -> None:
+    def __init__(self, dimensions: int, heads: int, hides: Hidden | None) -> None:
         super().__init__()
-        self.heads, self.causal = heads, causal
+        self.heads, self.hides = heads, hides
         width = heads * (dimensions // heads)
         self.inputs = nn.Linear(dimensions, 3 * width, bias=False)  # queries, keys, values
         self.output = nn.Linear(width, dimensions, bias=False)
@@ -47,12 +48,16 @@ class SelfAttention(nn.Module):
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """(B, n, d) -> (B, n, d)."""
         queries, keys, values = self._split(vectors)
-        visible = None
+        visible, causal, width = None, self.hides == "later", vectors.shape[1]
         # On a CPU it costs nothing to see that there is no padding; a device would be waited for.
-        if not self.causal and (lengths.device.type != "cpu" or int(lengths.min()) < vectors.shape[1]):
-            visible = ~padding_mask(lengths, vectors.shape[1])[:, None, None, :]  # (B, 1, 1, n)
+        if not causal and (lengths.device.type != "cpu" or int(lengths.min()) < width):
+            visible = ~padding_mask(lengths, width)[:, None, None, :]  # (B, 1, 1, n)
+        if self.hides == "earlier":
+            here = torch.ones(width, width, dtype=torch.bool, device=vectors.device)
+            # Padding sees itself: a row of a softmax must not be empty.
+            visible = here.triu() if visible is None else visible & here.triu() | here.triu().tril()
         seen = functional.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=visible, is_causal=self.causal
+            queries, keys, values, attn_mask=visible, is_causal=causal
         )  # (B, heads, n, d / heads)
         return self._joined(seen)
 
@@ -60,8 +65,9 @@ class SelfAttention(nn.Module):
         """How much each place looks at each other, (B, heads, n, n), of texts without padding."""
         queries, keys, _ = self._split(vectors)
         scores = queries @ keys.transpose(2, 3) / queries.shape[3] ** 0.5
-        if self.causal:
-            hidden = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).triu(1)
+        if self.hides is not None:
+            everywhere = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device)
+            hidden = everywhere.triu(1) if self.hides == "later" else everywhere.tril(-1)
             scores = scores.masked_fill(hidden, -torch.inf)
         weights: Tensor = scores.softmax(3)
         return weights
@@ -80,16 +86,18 @@ class SelfAttention(nn.Module):
 
 
 class Reading(nn.Module):
-    """Layers one after the other, as in the paper's Table 3: "mmhsa" is causal, "mhsa" is not, "r" adds what went in.
+    """Layers one after the other, as in the paper's Table 3: "mmhsa" hides places, "mhsa" none, "r" adds what went in.
 
     >>> Reading("mmhsa+r+mhsa", dimensions=8, heads=2)(torch.zeros(1, 5, 8), torch.tensor([5])).shape
     torch.Size([1, 5, 8])
     """
 
-    def __init__(self, steps: str, dimensions: int, heads: int) -> None:
+    def __init__(self, steps: str, dimensions: int, heads: int, hides: Hidden = "later") -> None:
         super().__init__()
         self.steps = () if steps == "none" else tuple(steps.split("+"))
-        layers = [SelfAttention(dimensions, heads, step == "mmhsa") for step in self.steps if step != "r"]
+        layers = [
+            SelfAttention(dimensions, heads, hides if step == "mmhsa" else None) for step in self.steps if step != "r"
+        ]
         self.layers = nn.ModuleList(layers)
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
@@ -126,24 +134,27 @@ class TeacherBatch(Batch):
 
 
 class LabelRows(nn.Module):
-    """A linear layer to the labels; of some labels only, its gradients have rows for these (`sparse`).
+    """A linear layer to the labels, perhaps with a bias; of some labels only, its gradients have their rows (`sparse`).
 
     >>> LabelRows(labels=7, width=4, sparse=True)(torch.zeros(2, 4), torch.tensor([3, 6, 1])).shape
     torch.Size([2, 3])
     """
 
-    def __init__(self, labels: int, width: int, sparse: bool) -> None:
+    def __init__(self, labels: int, width: int, sparse: bool, bias: bool = True) -> None:
         super().__init__()
         self.rows = nn.Embedding(labels, width, sparse=sparse)
-        self.bias = nn.Embedding(labels, 1, sparse=sparse)
+        self.bias = nn.Embedding(labels, 1, sparse=sparse) if bias else None
         nn.init.xavier_uniform_(self.rows.weight)
-        nn.init.zeros_(self.bias.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias.weight)
 
     def forward(self, hidden: Tensor, labels: Tensor | None = None) -> Tensor:
         """(B, width) -> (B, all labels or those given)."""
-        if labels is None:
-            return functional.linear(hidden, self.rows.weight, self.bias.weight[:, 0])
-        return functional.linear(hidden, lookup(self.rows, labels), lookup(self.bias, labels)[:, 0])
+
+        def of(table: nn.Embedding) -> Tensor:
+            return table.weight if labels is None else lookup(table, labels)
+
+        return functional.linear(hidden, of(self.rows), None if self.bias is None else of(self.bias)[:, 0])
 
 
 class TReaderNetwork(nn.Module):
@@ -153,7 +164,7 @@ class TReaderNetwork(nn.Module):
     sees vectors of `encoded` numbers that an encoder made of the texts. The tables of labels have `sparse` gradients
     where only candidates are scored. With votes it begins as a vote of the neighbours: see `scores`.
 
-    >>> from xmtc.models.treaderxml.model import TReaderXmlConfig
+    >>> from xmtc.models.treaderxml.settings import TReaderXmlConfig
     >>> network = TReaderNetwork(torch.zeros(9, 8), TReaderXmlConfig(heads=2, bottleneck=4), labels=7)
     >>> knowledge = TeacherBatch(torch.tensor([[3, 4], [5, 0]]), torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
     >>> network(torch.tensor([[2, 8, 3], [4, 0, 0]]), torch.tensor([3, 1]), knowledge).shape
@@ -174,14 +185,17 @@ class TReaderNetwork(nn.Module):
     ) -> None:
         super().__init__()
         dimensions, branches, voters = table.shape[1], config.branches, config.voters if config.votes else 0
+        reading = (config.reading, dimensions, config.heads, config.hides)
         self.words = WordEmbedding(table, config.words.dropout, config.words.frozen)
-        self.dropout = config.dropout
-        self.text = Reading(config.reading, dimensions, config.heads) if branches != "teacher" else None
-        self.teacher = Reading(config.reading, dimensions, config.heads) if branches != "text" else None
+        self.dropout, self.linear_bottleneck = config.dropout, config.linear_bottleneck
+        self.divide_by_labels, self.pools_maximum = config.knowledge_mean == "labels", config.pooling == "mean+max"
+        self.text = Reading(*reading) if branches != "teacher" else None
+        self.teacher = Reading(*reading) if branches != "text" else None
         self.nothing = nn.Parameter(torch.zeros(dimensions)) if branches != "text" else None
-        self.interaction = SelfAttention(dimensions, config.heads, causal=True)
-        self.bottleneck = nn.Linear(2 * dimensions + encoded, config.bottleneck)
-        self.output = LabelRows(labels, config.bottleneck, sparse)
+        self.interaction = SelfAttention(dimensions, config.heads, config.hides)
+        pooled = (2 if self.pools_maximum else 1) * dimensions + encoded
+        self.bottleneck = nn.Linear(pooled, config.bottleneck, bias=not self.linear_bottleneck)
+        self.output = LabelRows(labels, config.bottleneck, sparse, config.output_bias)
         self.clusters = nn.Linear(config.bottleneck, clusters) if clusters else None
         self.vote_scale = nn.Parameter(torch.ones(())) if voters else None
         self.name_scale = nn.Parameter(torch.tensor(NAMES_COUNT)) if config.names else None
@@ -233,6 +247,8 @@ class TReaderNetwork(nn.Module):
         With voters, begin as a vote in which a label that nobody voted for is right as often as `unvoted` says: among
         very many labels hardly ever, and who begins with less doubt first learns to doubt all labels, votes or not.
         """
+        if self.output.bias is None:
+            return
         with torch.no_grad():
             if self.vote_scale is not None:
                 self.unvoted.fill_(max(unvoted, SMALLEST))
@@ -274,7 +290,8 @@ class TReaderNetwork(nn.Module):
     def embedded(self, teacher_batch: TeacherBatch) -> tuple[Tensor, Tensor]:
         """(the mean of the descriptions, place by place, (B, m, d); how many places have a word, at least one).
 
-        Each place is the mean over the labels that have a word there. Who has no knowledge gets a learned vector.
+        Each place is the mean over the labels that have a word there, or over all labels (the paper's K): then those
+        without a word there count as 0. Who has no knowledge gets a learned vector.
         """
         assert self.nothing is not None
         present = (teacher_batch.words > 0).float()  # (labels, m)
@@ -282,20 +299,24 @@ class TReaderNetwork(nn.Module):
         sums = (teacher_batch.weights @ rows.flatten(1)).view(-1, *rows.shape[1:])  # (B, m, d)
         counts = (teacher_batch.weights @ present).float()  # (B, m); two bytes could not tell SMALLEST from 0
         lengths = (counts > 0).sum(1)
-        means = sums / counts.clamp(min=SMALLEST)[:, :, None]
+        divisors = teacher_batch.weights.sum(1, keepdim=True).float() if self.divide_by_labels else counts
+        means = sums / divisors.clamp(min=SMALLEST)[:, :, None]
         ignorant = torch.zeros_like(counts, dtype=torch.bool)
         ignorant[:, 0] = lengths == 0
         return torch.where(ignorant[:, :, None], self.nothing, means), lengths.clamp(min=1)
 
     def _pooled(self, mixed: Tensor, ends: Tensor) -> Tensor:
-        """Mean and maximum over the places before the end, (B, 2 d)."""
+        """Mean and, if wanted, maximum over the places before the end, (B, d or 2 d)."""
+        if not self.pools_maximum:
+            return _mean(mixed, ends)
         blocked = padding_mask(ends, mixed.shape[1])[:, :, None]
         return torch.cat([_mean(mixed, ends), mixed.masked_fill(blocked, -torch.inf).amax(1)], 1)
 
     def _squeezed(self, pooled: Tensor, encoded: Tensor | None, rng: DropoutRng | None) -> Tensor:
         if encoded is not None:
             pooled = torch.cat([pooled, ENCODED_LENGTH * encoded], 1)
-        return dropout(torch.relu(self.bottleneck(pooled)), self.dropout, rng)
+        squeezed = self.bottleneck(pooled)
+        return dropout(squeezed if self.linear_bottleneck else torch.relu(squeezed), self.dropout, rng)
 
     def attention_weights(
         self,

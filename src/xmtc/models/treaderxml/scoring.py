@@ -51,8 +51,15 @@ class TReaderBatch(Batch):
 class TReaderScorer:
     """A network with the teacher's words, which scores all labels of documents, or candidates."""
 
-    def __init__(self, network: TReaderNetwork, words: NDArray[np.int32], candidates: Candidates | None = None) -> None:
+    def __init__(
+        self,
+        network: TReaderNetwork,
+        words: NDArray[np.int32],
+        candidates: Candidates | None = None,
+        softmax: bool = False,
+    ) -> None:
         self.network, self.words, self.candidates = network, words, candidates
+        self.softmax = softmax  # whether a label's probability is its share of all labels scored
 
     @property
     def labels(self) -> int:
@@ -166,7 +173,9 @@ class TReaderScorer:
                 top = scores.topk(min(k, scores.shape[1]))
                 places, values = top.indices.cpu().numpy(), top.values.cpu()
                 found = places if labels is None else labels[places]
-                return np.where(values.isneginf().numpy(), -1, found), values.sigmoid().numpy()
+                all_of_them = scores.logsumexp(1, keepdim=True).cpu()
+                sure = (values - all_of_them).exp() if self.softmax else values.sigmoid()
+                return np.where(values.isneginf().numpy(), -1, found), sure.numpy()
 
         scored = self.labels if self.candidates is None else 1
         batches = by_length(inputs.tokens.lengths, max(1, min(PREDICT_BATCH, MAX_SCORES // scored)))
@@ -212,11 +221,13 @@ class TReaderLearner(Learner[TReaderNetwork]):
         valid: TReaderInputs,
         valid_targets: Csr,
         knowledge_dropout: float = 0.0,
+        sum_over_labels: bool = False,
     ) -> None:
         self.scorer, self.network = scorer, scorer.network
         self.train, self.targets = train, targets
         self.valid, self.valid_targets = valid, valid_targets
         self.knowledge_dropout = knowledge_dropout  # the share of the teacher's labels that is left out in each step
+        self.sum_over_labels = sum_over_labels  # else the loss is a mean over labels too
         self.lengths = train.tokens.lengths
         if scorer.candidates is not None and scorer.candidates.clusters is not None:
             # It goes where the network goes, and is not saved with it.
@@ -240,6 +251,8 @@ class TReaderLearner(Learner[TReaderNetwork]):
     def loss(self, batch: TReaderTrainingBatch, worker: Worker) -> Tensor:
         """Binary cross-entropy, the mean over all documents and labels (or candidates of any of the documents).
 
+        Over labels it is the sum, if that was chosen. Of softmaxed scores it is the paper's eqs. 18 and 19 as printed.
+
         With clusters, theirs is added, so that a cluster counts as much as a label.
         """
         scorer, network = self.scorer, self.network
@@ -249,12 +262,14 @@ class TReaderLearner(Learner[TReaderNetwork]):
             of_clusters = network.clusters(hidden).float()
             labels = self.candidates(batch, of_clusters, worker)
         scores = scorer.scores(batch.texts, hidden, labels).float()  # also where it computes with fewer digits
+        if scorer.softmax:
+            scores = scores.softmax(1)
         wanted = dense_part(batch.relevant, scorer.labels, labels)
         loss = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="sum")
         if of_clusters is not None and batch.clusters is not None:
             above = dense_part(batch.clusters, of_clusters.shape[1])
             loss = loss + functional.binary_cross_entropy_with_logits(of_clusters, above, reduction="sum")
-        return loss / (worker.documents * scores.shape[1])
+        return loss / (worker.documents * (1 if self.sum_over_labels else scores.shape[1]))
 
     def candidates(self, batch: TReaderTrainingBatch, of_clusters: Tensor, worker: Worker) -> Tensor:
         """The labels that are scored, rising: those that are known, and all of the best clusters of any document."""

@@ -84,9 +84,16 @@ class Teacher:
     def __len__(self) -> int:
         return len(self.words)
 
-    def carried(self, targets: Csr) -> Csr:
-        """Documents x (labels + clusters): each document's labels and their parents, which its neighbours learn of."""
-        both: Csr = (with_columns(targets, len(self)) + targets @ self.parents).tocsr()
+    def carried(self, targets: Csr, parentless: bool = True) -> Csr:
+        """Documents x (labels + clusters): each document's labels and their parents, which its neighbours learn of.
+
+        Algorithm 1 leaves out labels that have no parent, unless they are one; they stay if `parentless`.
+        """
+        own = with_columns(targets, len(self))
+        if not parentless:
+            has_parent = np.diff(self.parents.indptr) > 0
+            own = make_csr(own.data * has_parent[own.indices], own.indices, own.indptr, own.shape)
+        both: Csr = (own + targets @ self.parents).tocsr()
         both.eliminate_zeros()
         both.sort_indices()
         return make_csr(np.ones(both.nnz, np.float32), both.indices, both.indptr, both.shape)

@@ -88,7 +88,7 @@ class MatcherLearner(Learner[Matcher]):
 
     def __init__(self, network: Matcher, train: LabelledTexts, valid: LabelledTexts) -> None:
         self.network, self.train, self.valid = network, train, valid
-        self.lengths, self.valid_targets = train.texts.lengths, valid.targets
+        self.lengths, self.valid_targets, self.weights = train.texts.lengths, valid.targets, train.weights
 
     def batch(self, documents: Ints, rng: np.random.Generator) -> MatcherBatch:
         """Texts and clusters."""
@@ -134,7 +134,7 @@ def tuned(
         def read(part: Documents) -> LabelledTexts:
             in_file = settings.devices > 1
             texts = EncoderTexts(part.tokens) if done else network.encoder.texts(part.tokens, cores, in_file=in_file)
-            return LabelledTexts(texts, tree.targets(part.targets)[0])
+            return LabelledTexts(texts, tree.targets(part.targets)[0], part.weights)
 
         most = settings.valid_documents
         train_set, valid_set = map(read, train_valid_split(corpus, valid, tokens, encode, most, seed))

@@ -143,6 +143,7 @@ class XTransformer(Model):
         explain=True,
         gpu=True,
         extra="neural",
+        weights=frozenset({"documents"}),
     )
     Config = XTransformerConfig
     config: XTransformerConfig
@@ -199,7 +200,7 @@ class XTransformer(Model):
             vectors = untuned if self._linear else self._tuned(tree, at, corpus, valid, checkpoints)
             kept = checkpoints.get(f"ranker{at}")
             if kept is None:
-                ranker = self._ranker(tree, at, self._joined(features, vectors), vectors, corpus.targets)
+                ranker = self._ranker(tree, at, self._joined(features, vectors), vectors, corpus)
                 checkpoints.put(f"ranker{at}", ranker.to_arrays())
             else:
                 ranker = LinearTree.from_arrays(kept, len(corpus.labels), self._width)
@@ -225,7 +226,7 @@ class XTransformer(Model):
                 self.networks_.append(plain)
         for at, kind in enumerate(kinds):
             if kind == "documents":
-                vectors = take_rows(label_vectors(features, corpus.targets, corpus.labels), seen)
+                vectors = take_rows(label_vectors(features, corpus.weighted_targets, corpus.labels), seen)
             else:
                 if kind == "embeddings":
                     dense = take_rows(corpus.targets.T.tocsr(), seen) @ untuned
@@ -297,15 +298,15 @@ class XTransformer(Model):
         dense = np.nan_to_num(vectors * (weight / np.maximum(lengths, 1e-30)), posinf=0, neginf=0).astype(np.float32)
         return unit_rows(with_dense(features, dense))
 
-    def _ranker(self, tree: LabelTree, at: int, features: Csr, vectors: Vectors, targets: Csr) -> LinearTree:
+    def _ranker(self, tree: LabelTree, at: int, features: Csr, vectors: Vectors, corpus: Corpus) -> LinearTree:
         """Classifiers of the labels below their clusters, and of the clusters if the matcher is linear."""
         config = self.config
-        lists = child_documents(tree, targets)
+        lists, weights = child_documents(tree, corpus.targets), corpus.document_weights
         top, below = tree.levels
         work = work_of(below, lists[1]) + (work_of(top, lists[0]) if self._linear else 0)
         with progress(f"training the ranker, {at + 1} of {len(config.label_vectors)}", work) as bar:
             if self._linear:
-                clusters = train_level(features, top, lists[0], None, config.ranker, config.seed, bar)
+                clusters = train_level(features, top, lists[0], None, config.ranker, config.seed, bar, weights)
             else:
                 clusters = NodeWeights.nothing(1, top.shape[1])
             reached: Csr | None = None
@@ -313,7 +314,7 @@ class XTransformer(Model):
                 matcher = LinearTree(LabelTree((top,)), clusters, features.shape[1])
                 count = min(config.beam_width, top.shape[1])
                 reached = reached_by(self._search(matcher, at, features, vectors, count)[0], top.shape[1])
-            labels = train_level(features, below, lists[1], reached, config.ranker, config.seed, bar)
+            labels = train_level(features, below, lists[1], reached, config.ranker, config.seed, bar, weights)
         return LinearTree(tree, NodeWeights.of_levels([clusters, labels]), features.shape[1])
 
     def _search(self, tree: LinearTree, at: int, features: Csr, vectors: Vectors, k: int) -> Found:

@@ -92,6 +92,7 @@ class XmlCnn(Model):
         score=ScoreKind.PROBABILITY,
         gpu=True,
         extra="neural",
+        weights=frozenset({"documents"}),
     )
     Config = XmlCnnConfig
     config: XmlCnnConfig
