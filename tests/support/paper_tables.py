@@ -40,7 +40,7 @@ TABLES = [
     ),
     Table(
         "AttentionXML, section 3.3: vocabulary, truncation, dropout after the embedding and after the BiLSTM, Adam's "
-        "learning rate, trees, whether word vectors are fine-tuned; section 2.3: dimensions of GloVe",
+        "learning rate, trees, whether word vectors are fine-tuned; section 2.4.1: dimensions of GloVe",
         "attentionxml",
         (
             ("words.max_words",),

@@ -60,17 +60,12 @@ def convert(
         raise ConfigError(f"--dedup {dedup}: exact or near was expected")
     if test is not None and (to is not None or target == "-"):
         raise ConfigError("--test writes a folder of JSON lines; name a folder as OUT, and leave out --to")
-    others = folder.other_parts(source) if sample is not None and test is None and part == "train" else []
-    if not becomes_folder(target, to):
-        others = []
+    sampled_folder = sample is not None and part == "train" and test is None and becomes_folder(target, to)
+    others = folder.other_parts(source) if sampled_folder else []
     if others and tfidf:
         raise ConfigError("--sample keeps a folder's other parts as texts; leave out --tfidf, or write to a file")
-    if test is not None:
-        written = folder.files_written(target, ["train", "test"])
-    elif others:
-        written = folder.files_written(target, ["train", *others])
-    else:
-        written = files_written(target, to)
+    parts = ["train", "test"] if test is not None else ["train", *others]
+    written = folder.files_written(target, parts) if test is not None or others else files_written(target, to)
     check_overwriting(source, target, written, files_read(source, reading.label_set), force=force)
     keep = (key,) if key and key != "id" else ()
     corpus = reading.read_labelled(source, cast("Part", part), unlabelled=unlabelled, keep=keep)
@@ -98,7 +93,7 @@ def convert(
 
 
 def sampled(corpus: Corpus, size: int, seed: int) -> Corpus:
-    """So many of the documents, drawn at random, in the order of the file."""
+    """This many of the documents, drawn at random, in the order of the file."""
     from xmtc.errors import ConfigError
 
     if size > len(corpus):
