@@ -22,6 +22,7 @@ from xmtc.models.registry import load
 from xmtc.models.treaderxml.model import TReaderXml
 from xmtc.nn.encoders.embeddings import EncoderVectors
 from xmtc.nn.encoders.settings import EncoderSettings
+from xmtc.recipes import read_recipe, recipe_folder
 from xmtc.search.neighbours import DocumentSearch, Neighbours
 
 SMALL: dict[str, Any] = QUICK["treaderxml"]
@@ -179,6 +180,19 @@ def test_labels_whose_names_are_like_the_text(tmp_path: Path) -> None:
 def test_names_need_votes_by_tfidf(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="names=true adds to the votes"):
         TReaderXml(**changed(names=True, **settings))
+
+
+@pytest.mark.parametrize(
+    "path", sorted((recipe_folder() / "treaderxml" / "paper").glob("*.yaml")), ids=lambda at: at.stem
+)
+def test_a_recipe_of_the_paper_has_the_formulas_as_printed_and_nothing_of_ours(path: Path) -> None:
+    config = TReaderXml(**read_recipe(str(path))[1]).config
+    printed = {key: value for key, value in PRINTED.items() if key != "pooling"}
+    assert {key: getattr(config, key) for key in printed} == printed
+    assert (config.branches, config.reading, config.hides, config.softmax) == ("both", "mmhsa+r+mhsa", "later", False)
+    assert not (config.votes or config.names or config.encoded or config.knowledge_dropout or config.words.dropout)
+    assert (config.weighting, config.search.vectors, config.search.max_similarity) == ("equal", "mean", None)
+    assert (config.heads, config.training.learning_rate, config.training.swa_start_epoch) == (4, 1e-4, None)
 
 
 def test_votes_need_a_bias() -> None:

@@ -13,8 +13,8 @@ Where it differs: the paper looks for neighbours among "training and validation 
 itself, and with itself the correct answer. Here only training documents are neighbours, never the text itself nor a
 copy of it, for training, validation and test alike (see `xmtc.search.neighbours`). Every other formula can be had as
 printed (docs/methods/treaderxml.md lists them; recipes/treaderxml/paper sets them). By default labels without parents
-are kept, a place of the knowledge is a mean over the labels with a word there, mean and max pooling take the place that
-the paper leaves open, the bottleneck has a bias and a ReLU, labels' scores a bias that starts from their frequency.
+are kept, a place of the knowledge is a mean over the labels with a word there, the bottleneck has a bias and a ReLU,
+and labels' scores have a bias that starts from their frequency. Mean and max pooling is what the paper leaves open.
 Without a hierarchy, clusters of labels are parents; without names, the strongest words of their documents describe
 labels. Our additions are off by default: the log-odds of the neighbours' votes are added to the scores (`votes`), and
 so is the similarity of the text to labels' names (`names`); the bottleneck also sees the vector of a pretrained encoder
