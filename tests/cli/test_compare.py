@@ -73,6 +73,19 @@ def test_models_can_be_used_afterwards(compared: Path, corpus: Path, capsys: pyt
     assert json.loads(out)["PSP@5"] == pytest.approx(prior["PSP@5"])
 
 
+def test_constants_of_psp_can_be_changed_afterwards(compared: Path, corpus: Path, tmp_path: Path) -> None:
+    """Nothing is trained again."""
+    model = next((compared / "runs").glob("prior-*")) / "model"
+    out, json_file = tmp_path / "out", tmp_path / "metrics.json"
+    assert main(["compare", str(corpus), "--models", str(model), "--propensity", "wikipedia", "--out", str(out)]) == 0
+    assert main(["evaluate", str(model), str(corpus), "--propensity", "0.5,0.4", "--json", str(json_file)]) == 0
+    results = json.loads((out / "results.json").read_text())
+    assert results["propensity"] == {"A": 0.5, "B": 0.4}
+    assert results["rows"][0]["PSP@5"] == pytest.approx(json.loads(json_file.read_text())["PSP@5"])
+    before = json.loads((compared / "results.json").read_text())["rows"]
+    assert results["rows"][0]["PSP@5"] != next(row for row in before if row["system"] == "prior")["PSP@5"]
+
+
 def noticed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The runs that are started, none of which is done."""
     started: list[str] = []

@@ -65,10 +65,16 @@ def test_values_are_those_of_evaluate(board: Leaderboard) -> None:
     assert set(row.costs) == {"training", "documents/s"}, "memory and size are measured by processes and folders"
 
 
+def test_it_says_which_constants_psp_has() -> None:
+    board = xmtc.compare(TRAIN, TEST, ["prior"], propensity="amazon")
+    assert board.to_json()["propensity"] == {"A": 0.6, "B": 2.6}
+    assert "PSP with A = 0.6 and B = 2.6" in str(board)
+
+
 def test_it_prints_as_a_table(board: Leaderboard) -> None:
     text = str(board)
     head = text.splitlines()[0].split()
-    assert head == ["model", "P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "tail", "P@5", "training", "documents/s"]
+    assert head == ["model", "P@1", "P@3", "P@5", "nDCG@5", "RP@5", "PSP@5", "tail", "P@5", "training", "documents/s"]
     assert "\x1b" not in text
     assert "knn neighbours=3, tfidf.min_chars=1" in text
     assert "Holm's correction for 3 rows" in " ".join(text.split())

@@ -14,7 +14,7 @@ import typer
 from xmtc.cli.compare_plans import Plan, planned
 from xmtc.cli.compare_runs import Work
 from xmtc.cli.compare_worker import full_disk, is_disk_full
-from xmtc.cli.output import write_json
+from xmtc.cli.output import PropensityConstants, write_json
 from xmtc.cli.read_options import Reading, with_reading
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def compare(
     set_: Annotated[list[str] | None, typer.Option("--set", help="MODEL.key=value; may be repeated.")] = None,
     test: Annotated[str, typer.Option("--test", help="If the corpus has no test part: a share, or a file.")] = "0.1",
     plot: Annotated[bool, typer.Option("--plot", help="Draw each sweep: metrics against the swept setting.")] = False,
+    propensity: PropensityConstants = "default",
     reading: Reading = Reading(),
 ) -> None:
     """Train models on the same documents and compare them: quality, significance, time, memory.
@@ -54,7 +55,9 @@ def compare(
     from xmtc.budget import seconds_in
     from xmtc.corpus.sources import check_output
     from xmtc.errors import ConfigError, XmtcError
+    from xmtc.labelspace.propensity import propensity_of
 
+    constants = propensity_of(propensity)
     plans = planned(models, recipe or [], set_ or [])
     if len(corpus) > 1 and (file := next((plan for plan in plans if plan.origin == "predictions"), None)):
         raise ConfigError(f"{file.name}: predictions are for the documents of one corpus; compare on that one alone")
@@ -68,7 +71,7 @@ def compare(
             check_output(str(place / RESULTS))
         boards: dict[str, Leaderboard] = {}
         for work in works:
-            boards[work.corpus], stopped = work.board(seeds)
+            boards[work.corpus], stopped = work.board(seeds, constants)
             report(work, boards[work.corpus], plot, work.corpus if len(works) > 1 else None)
             if stopped:
                 raise KeyboardInterrupt

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from xmtc.corpus.labels import LabelSet
     from xmtc.evaluation.comparison import Run
     from xmtc.evaluation.leaderboard import Leaderboard
+    from xmtc.labelspace.propensity import Propensity
     from xmtc.predictions import Predictions
 
 PATIENCE = 15  # seconds that a stopped run has to end by itself
@@ -48,7 +49,7 @@ class Work:
         counts = f"{self.train_documents:,} documents to train on, {len(self.truth):,} to test on"
         return f"{counts}; {self.split}" if self.split else counts
 
-    def board(self, seeds: int) -> tuple[Leaderboard, bool]:
+    def board(self, seeds: int, propensity: Propensity) -> tuple[Leaderboard, bool]:
         """Do what is missing and compare; whether it was stopped by Ctrl-C is returned too."""
         from xmtc.evaluation.leaderboard import Leaderboard
 
@@ -63,7 +64,7 @@ class Work:
             except KeyboardInterrupt:
                 stopped = True
                 runs.append(self.found(plan, seed, "stopped", "Ctrl-C"))
-        return Leaderboard.of(runs, self.truth), stopped
+        return Leaderboard.of(runs, self.truth, propensity), stopped
 
     def done(self, plan: Plan, seed: int, place: str, stopped: bool = False) -> Run:
         """The run as an earlier comparison left it, or done now."""

@@ -14,6 +14,7 @@ from xmtc.corpus.inputs import labelled
 from xmtc.errors import XmtcError
 from xmtc.evaluation.comparison import LIST_LENGTH, Run, trained_on_test
 from xmtc.evaluation.leaderboard import Leaderboard
+from xmtc.labelspace.propensity import Propensity, propensity_of
 from xmtc.models.base import Model
 from xmtc.models.registry import make
 from xmtc.predictions import Predictions
@@ -49,14 +50,19 @@ class Contender:
 
 
 def compare(
-    train: Corpus | Table, test: Corpus | Table, models: Sequence[Entry] | Mapping[str, Entry], *, seeds: int = 1
+    train: Corpus | Table,
+    test: Corpus | Table,
+    models: Sequence[Entry] | Mapping[str, Entry],
+    *,
+    seeds: int = 1,
+    propensity: Propensity | str | tuple[float, float] = "default",
 ) -> Leaderboard:
     """Train models on the same documents and evaluate them on others: quality, significance, time.
 
     An entry of `models` is the name of a method, such as "knn", a pair of a name and settings, or a model: a fitted one
     is evaluated as it is, of an unfitted one a copy is trained. Give a dictionary to name the rows yourself. With
     `seeds=3` each is trained with the seeds 0, 1 and 2, unless its seed was set. One that fails is shown with its
-    reason, and the others go on.
+    reason, and the others go on. `propensity` are the constants of PSP, as `evaluate` takes them.
 
     `xmtc compare` does the same on the command line, with a process for each run: it measures memory, keeps the trained
     models, and goes on where it was stopped.
@@ -67,7 +73,7 @@ def compare(
     [('knn power=3.0', 100.0), ('prior', 50.0)]
     """
     train, test = labelled(train, "compare"), labelled(test, "compare")
-    seeds = whole_number(seeds, "seeds")
+    seeds, constants = whole_number(seeds, "seeds"), propensity_of(propensity)
     contenders = list(_contenders(models))
     if not contenders:
         raise XmtcError('nothing to compare; name some models, such as models=["knn", "parabel"]')
@@ -79,7 +85,7 @@ def compare(
             bar.what = f"comparing, {one.system}"
             runs.append(_run(one, seed, train, test))
             bar.advance()
-    return Leaderboard.of(runs, test.with_labels(train.labels.with_counts(train.label_counts)))
+    return Leaderboard.of(runs, test.with_labels(train.labels.with_counts(train.label_counts)), constants)
 
 
 def timed_predictions(model: Model, test: Corpus) -> tuple[Predictions, float]:

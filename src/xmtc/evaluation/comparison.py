@@ -16,11 +16,12 @@ from xmtc.evaluation.evaluate import evaluate
 from xmtc.evaluation.result import Evaluation
 from xmtc.evaluation.significance import holm, randomisation_ps
 from xmtc.labelspace.frequency_bands import frequency_bands
+from xmtc.labelspace.propensity import Propensity
 from xmtc.predictions import Predictions
 from xmtc.progress import clock, track
 
 TAIL = "tail P@5"
-METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5", TAIL)
+METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "RP@5", "PSP@5", TAIL)
 #: The metric by which rows are ordered.
 MAIN = "nDCG@5"
 SIGNIFICANT = 0.05
@@ -112,7 +113,7 @@ class Row:
         }
 
 
-def rows_of(runs: Sequence[Run], truth: Corpus) -> tuple[list[Row], Corpus]:
+def rows_of(runs: Sequence[Run], truth: Corpus, propensity: Propensity) -> tuple[list[Row], Corpus]:
     """The evaluated rows, the best first, and the test documents in the label ids that all of them share."""
     tops = [run.top for run in runs if run.top is not None]
     if tops and truth.labels.counts is None:
@@ -126,7 +127,7 @@ def rows_of(runs: Sequence[Run], truth: Corpus) -> tuple[list[Row], Corpus]:
     by_document: dict[str, dict[str, Floats]] = {}
     rows = []
     for system, members in track(groups.items(), "evaluating"):
-        row, by_document[system] = _row(system, members, truth)
+        row, by_document[system] = _row(system, members, truth, propensity)
         rows.append(row)
     return _compared(sorted(rows, key=lambda row: -row.values.get(MAIN, -1.0)), by_document), truth
 
@@ -172,7 +173,7 @@ def _relabelled(top: Predictions, labels: LabelSet) -> Predictions:
     return replace(top, ids=new_ids[top.ids], labels=labels)
 
 
-def _row(system: str, runs: Sequence[Run], truth: Corpus) -> tuple[Row, dict[str, Floats]]:
+def _row(system: str, runs: Sequence[Run], truth: Corpus, propensity: Propensity) -> tuple[Row, dict[str, Floats]]:
     """A row without its p-values, and each document's part of each metric, the mean over runs."""
     done = sorted((run for run in runs if run.status == "finished"), key=lambda run: run.seed)
     if not done:
@@ -180,7 +181,8 @@ def _row(system: str, runs: Sequence[Run], truth: Corpus) -> tuple[Row, dict[str
     evaluations, documents = [], []
     for run in done:
         assert run.top is not None
-        evaluations.append(evaluate(run.top, truth, train_documents=run.train_documents or None))
+        number = run.train_documents or None
+        evaluations.append(evaluate(run.top, truth, train_documents=number, propensity=propensity))
         documents.append(_by_document(evaluations[-1]))
     each = [_values(evaluation) for evaluation in evaluations]
     names = [name for name in METRICS if name in each[0]]

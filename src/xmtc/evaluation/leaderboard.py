@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xmtc.corpus.corpus import Corpus
 from xmtc.evaluation.comparison import COSTS, METRICS, SIGNIFICANT, Row, Run, rows_of, shown_cost
 from xmtc.extras import require
+from xmtc.labelspace.propensity import PROPENSITIES, Propensity, propensity_of
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -23,13 +24,16 @@ class Leaderboard:
     rows: tuple[Row, ...]
     truth: Corpus
     runs: tuple[Run, ...]
+    propensity: Propensity = PROPENSITIES["default"]
 
     @classmethod
-    def of(cls, runs: Sequence[Run], truth: Corpus) -> Leaderboard:
+    def of(
+        cls, runs: Sequence[Run], truth: Corpus, propensity: Propensity | str | tuple[float, float] = "default"
+    ) -> Leaderboard:
         """Evaluate finished runs on their test documents.
 
         Training counts are those of the labels of `truth`, or, if these have none, of the first run. A label that only
-        a run knows counts as wrong.
+        a run knows counts as wrong. `propensity` are the constants of PSP, as `evaluate` takes them.
 
         >>> import numpy as np
         >>> from xmtc.predictions import Predictions
@@ -40,8 +44,9 @@ class Leaderboard:
         >>> [(row.system, row.values["P@1"]) for row in Leaderboard.of(runs, truth).rows]
         [('always a', 75.0), ('always b', 25.0)]
         """
-        rows, truth = rows_of(runs, truth)
-        return cls(tuple(rows), truth, tuple(runs))
+        constants = propensity_of(propensity)
+        rows, truth = rows_of(runs, truth, constants)
+        return cls(tuple(rows), truth, tuple(runs), constants)
 
     @property
     def finished(self) -> list[Row]:
@@ -114,6 +119,8 @@ class Leaderboard:
     def notes(self) -> list[str]:
         """What the numbers mean."""
         notes = [f"{len(self.truth):,} documents; percent; bold is the best of a column"]
+        if self.propensity != PROPENSITIES["default"]:
+            notes.append(f"PSP with A = {self.propensity.a:g} and B = {self.propensity.b:g}")
         tested = len(self.finished) - 1
         if tested > 0:
             notes.append(
@@ -132,7 +139,11 @@ class Leaderboard:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for `json.dumps`: rows with all figures, in percent, and runs with their settings."""
-        return {"rows": [row.to_json() for row in self.rows], "runs": [run.to_json() for run in self.runs]}
+        return {
+            "propensity": {"A": self.propensity.a, "B": self.propensity.b},
+            "rows": [row.to_json() for row in self.rows],
+            "runs": [run.to_json() for run in self.runs],
+        }
 
     def to_frame(self) -> pd.DataFrame:
         """A pandas DataFrame with a row for each model, by name: metrics, their spreads over seeds, costs and notes."""
