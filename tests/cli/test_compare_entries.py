@@ -137,6 +137,14 @@ def test_a_method_goes_before_a_folder_of_its_name(capsys: pytest.CaptureFixture
     assert (entry("./knn").origin, entry("tagger").origin) == ("folder", "folder")
 
 
+def test_a_model_on_the_hub_is_taken_for_its_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xmtc.hub.download", lambda _: here / "tagger")
+    plan = entry("hf://user/name@v1")
+    assert (plan.system, plan.model, plan.origin) == ("hf://user/name@v1", "prior", "folder")
+    model, folder = worker._loaded(plan.path, read("corpus", part="test"))
+    assert (model.train_documents_, folder) == (200, here / "tagger")
+
+
 def test_settings_are_for_methods() -> None:
     with pytest.raises(ConfigError, match="with one of the models rocchio"):
         planned("./tagger,rocchio", [], ["prior.seed=1"])
@@ -187,6 +195,7 @@ def test_several_corpora(capsys: pytest.CaptureFixture[str]) -> None:
     for metric in ("P@1", "PSP@5", "all"):
         assert ranks["prior"][metric] + ranks["./tagger"][metric] == 3
     assert ranks["prior"]["tail P@5"] == 1.5, "both find none on either corpus, and share their rank"
+    assert found["corpora"]["other"]["documents"] == "200 documents to train on, 60 to test on"
     html = Path("both", "comparison.html").read_text("utf-8")
     assert 'href="other/comparison.html"' in html
     assert html.count('<table class="board">') == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -54,10 +55,15 @@ def test_the_last_column_is_the_mean_over_metrics() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_nothing_is_ranked_if_no_model_has_all(tmp_path: object) -> None:
+def test_nothing_is_ranked_if_no_model_has_all(tmp_path: Path) -> None:
     boards = {"x": board({"a": 1.0, "b": None}), "y": board({"a": None, "b": 2.0})}
     ranks = AverageRanks.of(boards)
     assert ranks.ranks == {}
     assert ranks.unfinished == {"a": ("y",), "b": ("x",)}
     assert ranks.rich_table().row_count == 0
-    write_comparisons_page(boards, ranks, ["x", "y"], f"{tmp_path}/page.html")
+    page = tmp_path / "page.html"
+    write_comparisons_page(boards, ranks, page, documents=["few", "many"], links=["x/page.html", "y/page.html"])
+    html = page.read_text("utf-8")
+    assert "few · 1 documents" in html
+    assert html.count("not ranked: ") == 2
+    assert html.count("<table") == 2

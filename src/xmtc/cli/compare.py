@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from xmtc.evaluation.reports.plots import Plot
 
 RESULTS, PAGE = "results.json", "comparison.html"
+NAMED = ("xmtc", "python", "numpy", "torch")  # facts that are not understood without their names
 WIDE = 160  # characters of the table where nobody looks at a terminal
 
 
@@ -131,10 +132,11 @@ def report_all(boards: Mapping[str, Leaderboard], works: Sequence[Work], folder:
     from xmtc.evaluation.reports.comparison_page import write_comparisons_page
 
     ranks, facts = AverageRanks.of(boards), surroundings()
-    corpora = {corpus: board.to_json() for corpus, board in boards.items()}
+    corpora = {work.corpus: {"documents": work.about(), **boards[work.corpus].to_json()} for work in works}
     write_json(str(folder / RESULTS), {"about": facts, "average ranks": ranks.to_json(), "corpora": corpora})
+    documents = [work.about() for work in works]
     links = [f"{quote(work.folder.name)}/{PAGE}" for work in works]
-    write_comparisons_page(boards, ranks, links, folder / PAGE, about=shown(facts))
+    write_comparisons_page(boards, ranks, folder / PAGE, documents=documents, links=links, about=shown(facts))
     show(ranks.rich_table())
     _written(folder, RESULTS, PAGE)
 
@@ -153,8 +155,8 @@ def surroundings() -> dict[str, str]:
 
 
 def shown(facts: Mapping[str, str]) -> str:
-    """The facts as a line; a version is not understood without a name."""
-    return ", ".join(f"{key} {value}" if key in ("xmtc", "numpy", "torch") else value for key, value in facts.items())
+    """The facts as a line."""
+    return ", ".join(f"{key} {value}" if key in NAMED else value for key, value in facts.items())
 
 
 def show(table: Table) -> None:

@@ -43,16 +43,22 @@ def write_comparison_page(
 
 
 def write_comparisons_page(
-    boards: Mapping[str, Leaderboard], ranks: AverageRanks, links: Sequence[str], path: str | Path, *, about: str = ""
+    boards: Mapping[str, Leaderboard],
+    ranks: AverageRanks,
+    path: str | Path,
+    *,
+    documents: Sequence[str],
+    links: Sequence[str],
+    about: str = "",
 ) -> None:
-    """Write comparisons on several corpora as one page that links to the page of each."""
+    """Write comparisons on several corpora as one page; it says what the documents of each are, and links to its page."""
     write_page(
         "comparisons.html.j2",
         path,
         title=f"Comparison on {len(boards)} corpora",
         about=about,
         ranks=ranks,
-        boards=[(corpus, board, link) for (corpus, board), link in zip(boards.items(), links, strict=True)],
+        boards=list(zip(boards, boards.values(), documents, links, strict=True)),
         shown_cost=shown_cost,
     )
 
