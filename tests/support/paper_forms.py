@@ -179,6 +179,8 @@ FORMS: dict[str, dict[str, Any]] = {
         **MACHINE,
         **TRAINING,
         **TFIDF,
+        "tfidf.idf": ANY,  # weights of words: what the data set comes with
+        "tfidf.unit_length": ANY,
         "channels": 100,
         "ratio": 4,
         "attention": True,
@@ -190,7 +192,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "output": "raw",
         "margin": 1.0,
         "normalise": False,
-        "balance": 1.0,
+        "balance": 0.1,
         "x_decode": 0.0,
         "x_loss": "bce",
         "standardise": False,
@@ -303,6 +305,14 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "treaderxml/paper/tibkat": ("eurlex", {"training.batch_size": 64, "training.evaluate_every": 573}),
     "treaderxml/paper/eurlex15k": ("eurlex", {"training.evaluate_every": 375}),
     "rank_ae/paper/bibtex": ("delicious", {"training.evaluate_every": 15, "training.valid_documents": 976}),
-    "rank_ae/paper/debtags": ("delicious", {"training.evaluate_every": 42, "training.valid_documents": 2666}),
+    "rank_ae/paper/debtags": (
+        "delicious",
+        {
+            "tfidf.idf": "smooth",
+            "tfidf.unit_length": True,
+            "training.evaluate_every": 42,
+            "training.valid_documents": 2666,
+        },
+    ),
     "rank_ae/paper/eurlex15k": ("eurlex", {"training.evaluate_every": 47, "training.valid_documents": 3000}),
 }
