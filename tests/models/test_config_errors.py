@@ -59,3 +59,17 @@ def test_a_name_that_another_method_still_has_is_not_taken_for_an_old_one() -> N
     model_class("treaderxml")(candidates="both")
     with pytest.raises(ConfigError, match="knn has no hyper-parameter 'candidates'"):
         make("knn", candidates=3)
+
+
+def test_a_group_of_which_some_settings_are_given_keeps_the_defaults_of_the_method() -> None:
+    """`--set tfidf.min_df=2` changes that setting and no other."""
+    for name in CATALOGUE:
+        config = model_class(name).Config
+        default = config()
+        for group, field in config.model_fields.items():
+            settings = getattr(default, group)
+            if not isinstance(settings, BaseModel):
+                continue
+            for key in type(settings).model_fields:
+                given = {group: {key: getattr(settings, key)}}
+                assert make(name, **given).config == default, (name, given, field)

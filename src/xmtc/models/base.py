@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from xmtc import hub
 from xmtc.checkpoints import Checkpoints
@@ -53,6 +53,22 @@ class ModelConfig(BaseModel):
     """Hyper-parameters of a method: typed, frozen, an unknown key is an error. Every method has a seed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_defaults_of_groups(cls, given: Any) -> Any:
+        """A group of which some settings are given keeps the method's own defaults for the others."""
+        if not isinstance(given, Mapping):
+            return given
+        groups = {
+            key: cls.model_fields[key].get_default(call_default_factory=True) for key in given.keys() & cls.model_fields
+        }
+        kept = {
+            key: {name: getattr(default, name) for name in default.model_fields_set}
+            for key, default in groups.items()
+            if isinstance(default, BaseModel) and isinstance(given[key], Mapping)
+        }
+        return {**given, **{key: {**own, **given[key]} for key, own in kept.items()}}
 
     seed: int = Field(0, ge=0, lt=2**63)
     """Start of everything random: the same seed, settings and documents give the same model on one machine."""
