@@ -51,7 +51,7 @@ def write_comparisons_page(
     links: Sequence[str],
     about: str = "",
 ) -> None:
-    """Write comparisons on several corpora as one page; it says what the documents of each are, and links to its page."""
+    """Write comparisons on several corpora as one page that describes the documents of each and links to its page."""
     write_page(
         "comparisons.html.j2",
         path,
