@@ -83,7 +83,7 @@ def uses(corpus: Path, out: Path, *methods: str) -> list[list[str]]:
 
 @compiles
 def test_every_version_that_the_core_methods_use_is_compiled(corpus: Path, tmp_path: Path) -> None:
-    warm = watched(["worker", str(tmp_path), *chosen("")])
+    warm = watched(["worker", str(tmp_path), *chosen(None)])
     used = watched(*uses(corpus, tmp_path, *CORE))
     assert len(used["used"]) > 20
     assert not set(used["used"]) - set(warm["used"])
