@@ -140,6 +140,16 @@ def test_another_run_resumes_only_with_the_same_weights(tmp_path: Path) -> None:
             make("dismec").fit(corpus, checkpoints=tmp_path / "pieces", document_weights=other)
 
 
+def test_labels_that_are_added_learn_from_documents_that_count() -> None:
+    from xmtc.models.dismec import Dismec
+
+    more = Corpus.of(["anchor deck", "anchor deck", "soup"], [["old"], ["new"], ["north"]])
+    model = Dismec().fit(torn_corpus())
+    model.add_labels(more.with_weights([0, 5, 1]))
+    assert np.isfinite(model.biases_).all()
+    assert model.predict(["anchor deck"], k=1).names()[0][0][0] == "new"
+
+
 @pytest.mark.parametrize("name", ["prior", "knn", "dismec"])
 def test_further_documents_have_weights_too(name: str, tmp_path: Path) -> None:
     first, more = torn_corpus()[:20], torn_corpus()[20:]
