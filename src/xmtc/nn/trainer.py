@@ -127,7 +127,7 @@ class Trainer:
             batch = self.learner.batch(documents, np.random.default_rng(derived_seed(self.seed, self.epoch, index, 2)))
             return batch.pinned() if self.fabric.device.type == "cuda" else batch
 
-        lengths, weights = self.learner.lengths, self.learner.weights
+        lengths, weights = self.learner.lengths, self.learner.document_weights
         drawn = np.arange(len(lengths))
         if weights is not None:
             drawn = drawn_by_weight(weights, np.random.default_rng(derived_seed(self.seed, self.epoch, 3)).random())

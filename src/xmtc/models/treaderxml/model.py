@@ -252,7 +252,7 @@ class TReaderXml(Model):
         learner = TReaderLearner(
             self.scorer_, train_set, learned_targets, valid_set, relevant, config.knowledge_dropout
         )
-        learner.weights = corpus.document_weights[rows] if corpus.document_weights is not None else None
+        learner.document_weights = corpus.document_weights[rows] if corpus.document_weights is not None else None
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
 
     def _words(self, corpus: Corpus) -> tuple[TokenStore, Floats]:
