@@ -57,10 +57,10 @@ def weighable(name: str) -> set[str]:
     return set(make(name, **in_short(name)).capabilities.weights)
 
 
-def test_whole_weights_are_repeated_documents(name: str) -> None:
+def test_whole_weights_are_repeated_documents(name: str, weighable: set[str]) -> None:
     if name not in EXACT:
-        assert name in DRAWN
-        pytest.skip("draws documents by their weights")
+        assert name in DRAWN or "documents" not in weighable
+        pytest.skip("draws documents by their weights, or takes none")
     corpus, valid = with_features(small_corpus(80)), with_features(small_corpus(80))[:30]
     weights = np.random.default_rng(4).integers(0, 4, len(corpus))
     often = corpus[np.repeat(np.arange(len(corpus)), weights)]
@@ -138,6 +138,16 @@ def test_another_run_resumes_only_with_the_same_weights(tmp_path: Path) -> None:
     for other in (None, np.arange(60) + 1):
         with pytest.raises(BadModelFolder, match=r"different: weights"):
             make("dismec").fit(corpus, checkpoints=tmp_path / "pieces", document_weights=other)
+
+
+def test_labels_that_are_added_learn_from_documents_that_count() -> None:
+    from xmtc.models.dismec import Dismec
+
+    more = Corpus.of(["anchor deck", "anchor deck", "soup"], [["old"], ["new"], ["north"]])
+    model = Dismec().fit(torn_corpus())
+    model.add_labels(more.with_weights([0, 5, 1]))
+    assert np.isfinite(model.biases_).all()
+    assert model.predict(["anchor deck"], k=1).names()[0][0][0] == "new"
 
 
 @pytest.mark.parametrize("name", ["prior", "knn", "dismec"])

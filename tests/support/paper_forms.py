@@ -172,7 +172,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "words.dropout": 0.0,
         "training.epochs": 30,
         "training.learning_rate": 1e-4,
-        "training.patience": 2,
+        "training.patience": 5,
         "training.lr_decay": 0.1,
     },
     "rank_ae": {

@@ -23,7 +23,9 @@ class Learner(ABC, Generic[Network]):
     network: Network
     lengths: Ints  #: tokens of each training document
     valid_targets: Csr  #: the labels of the validation documents
-    weights: NDArray[np.float32] | None = None  #: how often each training document is drawn, relative to the others
+    document_weights: NDArray[np.float32] | None = (
+        None  #: how often each training document is drawn, relative to the others
+    )
 
     @abstractmethod
     def batch(self, documents: Ints, rng: np.random.Generator) -> Batch:

@@ -158,7 +158,7 @@ class LevelLearner(Learner[nn.Module]):
         self.quantized = quantized  # whether validation documents are tagged with int8
         self.train, self.beam = train, beam
         self.valid, self.valid_beam = valid, valid_beam
-        self.lengths, self.valid_targets, self.weights = train.tokens.lengths, valid.targets, train.weights
+        self.lengths, self.valid_targets, self.document_weights = train.tokens.lengths, valid.targets, train.weights
         self._largest = int(np.diff(level.indptr).max(initial=0))
 
     def share_of_positives(self) -> float:

@@ -128,7 +128,7 @@ class Trainer:
             return batch.pinned() if self.fabric.device.type == "cuda" else batch
 
         size, random = self.settings.batch_size, self.settings.batches == "random"
-        lengths, weights = self.learner.lengths, self.learner.weights
+        lengths, weights = self.learner.lengths, self.learner.document_weights
         drawn = np.arange(len(lengths))
         if weights is not None:
             drawn = drawn_by_weight(weights, np.random.default_rng(derived_seed(self.seed, self.epoch, 3)).random())

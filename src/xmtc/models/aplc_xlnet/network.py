@@ -96,7 +96,7 @@ class AplcLearner(Learner[AplcNetwork]):
 
     def __init__(self, network: AplcNetwork, train: LabelledTexts, valid: LabelledTexts) -> None:
         self.network, self.train, self.valid = network, train, valid
-        self.lengths, self.valid_targets, self.weights = train.texts.lengths, valid.targets, train.weights
+        self.lengths, self.valid_targets, self.document_weights = train.texts.lengths, valid.targets, train.weights
         self.divisor = loss_divisor(network.output, train.targets)
 
     def batch(self, documents: Ints, rng: np.random.Generator) -> AplcBatch:
@@ -120,7 +120,7 @@ class HeadLearner(Learner[nn.ModuleDict]):
     def __init__(self, whole: AplcNetwork, train: LabelledVectors, valid: LabelledVectors) -> None:
         self.whole, self.train, self.valid = whole, train, valid
         self.network = nn.ModuleDict({"hidden": whole.hidden, "output": whole.output})
-        self.lengths, self.weights = np.ones(len(train.vectors), np.int64), train.weights
+        self.lengths, self.document_weights = np.ones(len(train.vectors), np.int64), train.weights
         self.valid_targets = valid.targets
         self.divisor = loss_divisor(whole.output, train.targets)
 

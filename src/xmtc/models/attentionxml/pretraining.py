@@ -57,7 +57,7 @@ class WordBagLearner(Learner[WordBag]):
 
     def __init__(self, network: WordBag, train: Documents, valid: Documents, rarity: NDArray[np.float32]) -> None:
         self.network, self.train, self.valid, self.rarity = network, train, valid, rarity
-        self.lengths, self.weights = np.ones(len(train.tokens), np.int64), train.weights
+        self.lengths, self.document_weights = np.ones(len(train.tokens), np.int64), train.weights
         self.valid_targets = valid.targets
 
     def words(self, tokens: TokenStore) -> Entries:

@@ -146,7 +146,7 @@ class CoupledLearner(Learner[CoupledAutoencoder]):
     ) -> None:
         self.network, self.train, self.valid = network, train, valid
         self.alpha, self.lagrange = alpha, lagrange
-        self.lengths, self.weights = np.diff(train.features.indptr).astype(np.int64), train.weights
+        self.lengths, self.document_weights = np.diff(train.features.indptr).astype(np.int64), train.weights
         self.valid_targets = valid.targets
 
     def batch(self, documents: Ints, rng: np.random.Generator) -> CoupledBatch:

@@ -130,7 +130,7 @@ class LightLearner(Learner[LightNetwork]):
 
     def __init__(self, network: LightNetwork, train: LabelledTexts, valid: LabelledTexts, beam_width: int) -> None:
         self.network, self.train, self.valid, self.beam_width = network, train, valid, beam_width
-        self.lengths, self.valid_targets, self.weights = train.texts.lengths, valid.targets, train.weights
+        self.lengths, self.valid_targets, self.document_weights = train.texts.lengths, valid.targets, train.weights
         self.top_targets = network.tree.targets(train.targets)[0]
         if network.tree.depth == 2:
             below, leaf = network.tree.levels[1], network.cluster_labels.shape[1]

@@ -125,7 +125,7 @@ class AutoEncoderLearner(Learner[AutoEncoder]):
         # Nothing is padded, so all documents count as equally long, and batches are drawn at random.
         documents = train.features.shape[0]
         self.lengths = np.full(documents, 1 + train.features.nnz // documents)
-        self.valid_targets, self.weights = valid.targets, train.weights
+        self.valid_targets, self.document_weights = valid.targets, train.weights
 
     def batch(self, documents: Ints, rng: np.random.Generator) -> AutoEncoderBatch:
         """See `Learner`."""

@@ -187,7 +187,7 @@ class TReaderXml(Model):
             config.knowledge_dropout,
             sum_over_labels=config.loss_over_labels == "sum",
         )
-        learner.weights = corpus.document_weights[rows] if corpus.document_weights is not None else None
+        learner.document_weights = corpus.document_weights[rows] if corpus.document_weights is not None else None
         train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
 
     def _words(self, corpus: Corpus) -> tuple[TokenStore, Floats]:

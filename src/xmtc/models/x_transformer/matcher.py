@@ -88,7 +88,7 @@ class MatcherLearner(Learner[Matcher]):
 
     def __init__(self, network: Matcher, train: LabelledTexts, valid: LabelledTexts) -> None:
         self.network, self.train, self.valid = network, train, valid
-        self.lengths, self.valid_targets, self.weights = train.texts.lengths, valid.targets, train.weights
+        self.lengths, self.valid_targets, self.document_weights = train.texts.lengths, valid.targets, train.weights
 
     def batch(self, documents: Ints, rng: np.random.Generator) -> MatcherBatch:
         """Texts and clusters."""
