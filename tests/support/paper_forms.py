@@ -192,7 +192,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "output": "raw",
         "margin": 1.0,
         "normalise": False,
-        "balance": 0.1,
+        "balance": 0.01,
         "x_decode": 0.0,
         "x_loss": "bce",
         "standardise": False,
