@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import random
 import re
@@ -453,16 +452,18 @@ def test_settings_to_search_are_settings_of_the_method(method: str) -> None:
 
 def test_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
+    environment: dict[str, str] = {}  # not that of this process: numba watches it
+    system = SimpleNamespace(environ=environment, cpu_count=lambda: 4)
     backend: Any = SimpleNamespace(info=said.append)
-    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
-    XmtcBackend._limit_threads(backend, 1)  # numba is there already
-    assert said == ["--jobs 1 comes too late in this process; set NUMBA_NUM_THREADS=1 before it starts"]
+    monkeypatch.setattr("xmtc.integrations.annif.backend.os", system)
+    monkeypatch.setattr("xmtc.integrations.annif.backend.sys", SimpleNamespace(modules={"numba": None}))
+    XmtcBackend._limit_threads(backend, 3)
+    assert said == ["--jobs 3 comes too late in this process; set NUMBA_NUM_THREADS=3 before it starts"]
     monkeypatch.setattr("xmtc.integrations.annif.backend.sys", SimpleNamespace(modules={}))
     XmtcBackend._limit_threads(backend, 0)
-    assert "NUMBA_NUM_THREADS" not in os.environ
-    XmtcBackend._limit_threads(backend, 1)
-    assert os.environ["NUMBA_NUM_THREADS"] == "1"
-    monkeypatch.delenv("NUMBA_NUM_THREADS")
+    assert environment == {}
+    XmtcBackend._limit_threads(backend, 3)
+    assert environment == {"NUMBA_NUM_THREADS": "3"}
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
