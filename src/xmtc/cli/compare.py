@@ -7,19 +7,17 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote
 
 import typer
 
-from xmtc.cli.compare_plans import Plan, planned
-from xmtc.cli.compare_runs import Work
-from xmtc.cli.compare_worker import full_disk, is_disk_full
 from xmtc.cli.output import PropensityConstants, write_json
 from xmtc.cli.read_options import Reading, with_reading
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from xmtc.cli.compare_plans import Plan
+    from xmtc.cli.compare_runs import Work
     from xmtc.evaluation.leaderboard import Leaderboard
     from xmtc.evaluation.reports.plots import Plot
 
@@ -54,6 +52,9 @@ def compare(
     Example: `xmtc compare corpus --models knn,parabel,bonsai --seeds 3 --out results`
     """
     from xmtc.budget import seconds_in
+    from xmtc.cli.compare_plans import planned
+    from xmtc.cli.compare_runs import Work
+    from xmtc.cli.compare_worker import full_disk, is_disk_full
     from xmtc.corpus.sources import check_output
     from xmtc.errors import ConfigError, XmtcError
     from xmtc.labelspace.propensity import propensity_of
@@ -128,6 +129,8 @@ def report(work: Work, board: Leaderboard, plot: bool, title: str | None = None)
 
 def report_all(boards: Mapping[str, Leaderboard], works: Sequence[Work], folder: Path) -> None:
     """Print the average ranks, write JSON and page of all corpora."""
+    from urllib.parse import quote
+
     from xmtc.evaluation.average_ranks import AverageRanks
     from xmtc.evaluation.reports.comparison_page import write_comparisons_page
 
