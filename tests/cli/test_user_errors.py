@@ -215,7 +215,11 @@ CASES: dict[str, tuple[Sequence[str], str]] = {
     "only nothing": (["predict", "model", "good.jsonl", "--only", ""], "'': no file is named"),
     "only binary": (["predict", "model", "good.jsonl", "--only", "binary.jsonl"], "binary.jsonl:1: this is a binary"),
     "except everything": (["predict", "model", "good.jsonl", "--except", "labels.txt"], "no label is left to predict"),
-    "an unknown label": (["predict", "model", "good.jsonl", "--only", "unknown.txt"], "there is no label 'w'; give"),
+    "an unknown label": (
+        ["predict", "model", "good.jsonl", "--only", "unknown.txt"],
+        "unknown.txt:2: there is no label 'w'; give",
+    ),
+    "standard input twice": (["predict", "model", "-", "--only", "-"], "standard input (-) can be read once only"),
     "precision in percent": (["predict", "model", "good.jsonl", "--precision", "80%"], "'--precision'"),
     "precision of a model without": (["predict", "model", "good.jsonl", "--precision", "0.8"], "--valid 0.1"),
     "empty JSON list": (["train", "empty.json", *TRAIN], "empty.json: there is no document in it"),

@@ -13,6 +13,7 @@ from xmtc.cli.read_options import Reading, with_reading
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
+    from xmtc.corpus.labels import LabelSet
     from xmtc.models.base import Model
     from xmtc.predictions import Predictions
 
@@ -60,13 +61,16 @@ def predict(
 
     if (documents is None) == (text is None):
         raise ConfigError("give documents to tag: a file, - for standard input, or --text, one of them")
+    if [documents, text, only, exclude].count("-") > 1:
+        raise ConfigError("standard input (-) can be read once only; give the documents or the labels in a file")
     if table:
         check_output(out)
     else:
         output_format(out, rows)
     check_not_input(out, documents, only, exclude)
-    allowed = {"only": label_list(only), "exclude": label_list(exclude)}
     loaded = load(model, device=device)
+    assert loaded.labels_ is not None
+    allowed = {"only": label_list(only, loaded.labels_), "exclude": label_list(exclude, loaded.labels_)}
     at = threshold_of(loaded, threshold, precision, recall)
     # As long as those that `evaluate` measures. Cut afterwards: where each label has its own threshold, a lower label
     # may reach its and a higher not.
@@ -109,20 +113,24 @@ def documents_to_tag(documents: str | None, text: str | None, model: Model, read
     return reading.for_model(model).read_to_tag(documents)
 
 
-def label_list(path: str | None) -> list[str] | None:
-    """The labels in a file, by key or name, one a line; blank lines do not count."""
+def label_list(path: str | None, known: LabelSet) -> list[str] | None:
+    """The labels in a file, by key or name, one a line; blank lines do not count, an unknown label is an error."""
     from xmtc.corpus.sources import BadLine, Source, decode
-    from xmtc.errors import BadInput
+    from xmtc.errors import BadInput, XmtcError
 
     if path is None:
         return None
-    found = []
+    labels = []
     for number, line in enumerate(b"".join(Source(path).blocks()).splitlines(), 1):
         try:
-            found.append(decode(line).strip())
+            if label := decode(line).strip():
+                known.find(label)
+                labels.append(label)
         except BadLine as error:
             raise BadInput(path, number, error.problem, "convert it to UTF-8") from error
-    if not (labels := [label for label in found if label]):
+        except XmtcError as error:
+            raise XmtcError(f"{path}:{number}: {error}") from error
+    if not labels:
         raise BadInput(path, None, "there is no label in it", "give one label a line, by key or name")
     return labels
 
