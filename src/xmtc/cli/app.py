@@ -23,7 +23,7 @@ from xmtc.cli.warm import warm
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # the library for markup takes longer to load than all else together
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -44,7 +44,9 @@ def compare(
     propensity: PropensityConstants = "default",
     reading: Reading = Reading(),
 ) -> None:
-    """Train models on the same documents and compare them: quality, significance, time, memory.
+    """Train models on the same documents and compare them.
+
+    Quality, significance, time, memory.
 
     Started again with the same --out, it does only what is missing. An entry of --models with a slash is a folder of a
     trained model, one that ends like a file is what `xmtc predict --out` wrote. Several corpora give average ranks too.

@@ -42,7 +42,9 @@ def convert(
     ] = False,
     reading: Reading = Reading(),
 ) -> None:
-    """Convert a corpus, split it into a folder with train and test, or draw a sample of it.
+    """Convert a corpus, split it, or draw a sample of it.
+
+    A folder gets files for train and test.
 
     Example: `xmtc convert docs.csv corpus/ --test 0.1 --split stratified`
     """

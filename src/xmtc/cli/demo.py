@@ -19,7 +19,9 @@ def demo(
     out: Annotated[str, typer.Option("--out", help="Folder for the model and the report.")] = "xmtc-demo",
     budget: Annotated[str, typer.Option("--budget", help="How long the last model, auto, may take.")] = "1m",
 ) -> None:
-    """Show what xmtc does, in two minutes: Debian packages tagged with what they are for.
+    """Show what xmtc does, in two minutes.
+
+    Debian packages are tagged with what they are for.
 
     Example: `xmtc demo`
     """

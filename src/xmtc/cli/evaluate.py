@@ -42,7 +42,9 @@ def evaluate(
     device: Device = "auto",
     reading: Reading = Reading(),
 ) -> None:
-    """Measure a model, or its predictions: P@k, nDCG@k, RP@k, PSP@k, for all labels and for head, middle and tail.
+    """Measure a model, or a file of its predictions.
+
+    P@k, nDCG@k, RP@k and PSP@k, for all labels and for head, middle and tail.
 
     Example: `xmtc evaluate tagger test.jsonl.gz --k 1,3,5 --json metrics.json --html report.html`
     """

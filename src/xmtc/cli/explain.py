@@ -39,7 +39,9 @@ def explain(
     device: Device = "auto",
     reading: Reading = Reading(),
 ) -> None:
-    """Show how much each word of a text speaks for its best labels, or for and against one that you name.
+    """Show which words of a text speak for its labels.
+
+    For its best labels, or for and against one that you name.
 
     Example: `xmtc explain tagger --text "a fast mail server" --label Email --html why.html`
     """

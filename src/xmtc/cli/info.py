@@ -29,7 +29,9 @@ def info(
     unlabelled: Annotated[bool, typer.Option("--unlabelled", help="The documents need not have labels.")] = False,
     reading: Reading = Reading(),
 ) -> None:
-    """Describe a corpus (sizes, labels, near-duplicates, languages, leakage) or a model (method, settings, training).
+    """Describe a corpus or a model.
+
+    Of a corpus: sizes, labels, near-duplicates, languages, leakage. Of a model: method, settings, training.
 
     Example: `xmtc info docs.jsonl.gz --html corpus.html`
     """

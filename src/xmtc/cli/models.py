@@ -23,7 +23,7 @@ def models(
         str | None, typer.Argument(help="Show the hyper-parameters of this method.", autocompletion=model_names)
     ] = None,
 ) -> None:
-    """List the methods and what they can do, or the hyper-parameters of one.
+    """List the methods, or the settings of one of them.
 
     Example: `xmtc models knn`
     """

@@ -46,7 +46,9 @@ def predict(
     table: Annotated[bool, typer.Option("--table", help="A table for people instead of JSON lines.")] = False,
     reading: Reading = Reading(),
 ) -> None:
-    """Predict labels, as JSON lines `{"id", "labels": [{"label", "name", "score"}]}` or as a table.
+    """Predict the labels of new documents.
+
+    As JSON lines `{"id", "labels": [{"label", "name", "score"}]}`, or as a table.
 
     Texts or JSON objects that come in on standard input, one a line, are answered as they come.
 

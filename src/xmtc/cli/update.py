@@ -30,7 +30,9 @@ def update(
     ] = None,
     reading: Reading = Reading(),
 ) -> None:
-    """Let a model learn from further documents, which may bring new words and new labels.
+    """Let a model learn from further documents.
+
+    They may bring new words and new labels.
 
     Example: `xmtc update tagger may.jsonl`
     """

@@ -20,7 +20,9 @@ def warm(
         str | None, typer.Option("--models", help="Only what these need; default: all without an extra.")
     ] = None,
 ) -> None:
-    """Compile the loops of all methods into the cache, so that no later start has to wait for it.
+    """Compile the loops of all methods beforehand.
+
+    Into the cache, so that no later start has to wait for it.
 
     For container images and read-only systems. A second call finds everything there and is quick.
 
