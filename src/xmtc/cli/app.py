@@ -44,7 +44,7 @@ def tag_texts(
 ) -> None:
     """Tag texts with the right few labels out of thousands or millions.
 
-    Start with `xmtc demo`, then `xmtc train docs.csv --out tagger`.
+    Start with: xmtc demo, then: xmtc train docs.csv --out tagger
     """
     del version, debug  # done before a command begins
     limit_threads(threads)

@@ -51,7 +51,7 @@ def compare(
     Started again with the same --out, it does only what is missing. An entry of --models with a slash is a folder of a
     trained model, one that ends like a file is what `xmtc predict --out` wrote. Several corpora give average ranks too.
 
-    Example: `xmtc compare corpus --models knn,parabel,bonsai --seeds 3 --out results`
+    Example: xmtc compare corpus --models knn,parabel,bonsai --seeds 3 --out results
     """
     from xmtc.budget import seconds_in
     from xmtc.cli.compare_plans import planned

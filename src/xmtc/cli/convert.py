@@ -46,7 +46,7 @@ def convert(
 
     A folder gets files for train and test.
 
-    Example: `xmtc convert docs.csv corpus/ --test 0.1 --split stratified`
+    Example: xmtc convert docs.csv corpus/ --test 0.1 --split stratified
     """
     from xmtc.corpus import folder
     from xmtc.corpus.io import write

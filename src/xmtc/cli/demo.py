@@ -23,7 +23,7 @@ def demo(
 
     Debian packages are tagged with what they are for.
 
-    Example: `xmtc demo`
+    Example: xmtc demo
     """
     from dataclasses import replace
     from pathlib import Path

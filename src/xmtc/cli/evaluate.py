@@ -46,7 +46,7 @@ def evaluate(
 
     P@k, nDCG@k, RP@k and PSP@k, for all labels and for head, middle and tail.
 
-    Example: `xmtc evaluate tagger test.jsonl.gz --k 1,3,5 --json metrics.json --html report.html`
+    Example: xmtc evaluate tagger test.jsonl.gz --k 1,3,5 --json metrics.json --html report.html
     """
     from xmtc.corpus.overwriting import check_not_input
     from xmtc.errors import ConfigError

@@ -43,7 +43,7 @@ def explain(
 
     For its best labels, or for and against one that you name.
 
-    Example: `xmtc explain tagger --text "a fast mail server" --label Email --html why.html`
+    Example: xmtc explain tagger --text "a fast mail server" --label Email --html why.html
     """
     from rich.console import Console
 

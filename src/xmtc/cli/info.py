@@ -33,7 +33,7 @@ def info(
 
     Of a corpus: sizes, labels, near-duplicates, languages, leakage. Of a model: method, settings, training.
 
-    Example: `xmtc info docs.jsonl.gz --html corpus.html`
+    Example: xmtc info docs.jsonl.gz --html corpus.html
     """
     from xmtc.atomic_folder import MANIFEST
     from xmtc.hub import is_address

@@ -25,7 +25,7 @@ def models(
 ) -> None:
     """List the methods, or the settings of one of them.
 
-    Example: `xmtc models knn`
+    Example: xmtc models knn
     """
     from rich.padding import Padding
     from rich.table import Column, Table

@@ -52,7 +52,7 @@ def predict(
 
     Texts or JSON objects that come in on standard input, one a line, are answered as they come.
 
-    Example: `echo "a fast mail server" | xmtc predict tagger - --k 3 --table`
+    Example: echo "a fast mail server" | xmtc predict tagger - --k 3 --table
     """
     from xmtc.corpus.overwriting import check_not_input
     from xmtc.corpus.sources import check_output, replacing

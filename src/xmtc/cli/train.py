@@ -68,7 +68,7 @@ def train(
 ) -> None:
     """Train a model on a corpus.
 
-    Example: `xmtc train docs.jsonl.gz --model knn --out tagger --valid 0.1 --set neighbours=30`
+    Example: xmtc train docs.jsonl.gz --model knn --out tagger --valid 0.1 --set neighbours=30
     """
     from xmtc.atomic_folder import check_target
     from xmtc.errors import ConfigError

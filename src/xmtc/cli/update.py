@@ -34,7 +34,7 @@ def update(
 
     They may bring new words and new labels.
 
-    Example: `xmtc update tagger may.jsonl`
+    Example: xmtc update tagger may.jsonl
     """
     from xmtc.atomic_folder import MANIFEST, check_target
     from xmtc.models.registry import load

@@ -26,7 +26,7 @@ def warm(
 
     For container images and read-only systems. A second call finds everything there and is quick.
 
-    Example: `xmtc warm --cache /app/cache`
+    Example: xmtc warm --cache /app/cache
     """
     from xmtc.errors import XmtcError
 
