@@ -96,7 +96,7 @@ def bad(path: Path, *words: str, verify: bool = True) -> None:
 
 
 def test_missing_folder(tmp_path: Path) -> None:
-    bad(tmp_path / "nothing", "nothing", "no such model folder")
+    bad(tmp_path / "nothing", "nothing", "no such model folder; give the --out of xmtc train")
 
 
 def test_file_instead_of_folder(tmp_path: Path) -> None:

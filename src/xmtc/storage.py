@@ -255,9 +255,9 @@ def opening(path: str | Path, verify: bool = True) -> FolderReader:
     folder = hub.download(path) if remote else Path(path)
     if not folder.is_dir():
         left = sorted(folder.parent.glob(f".{glob.escape(folder.name)}.*.old")) if folder.parent.is_dir() else []
-        hint = f"; a save was cut off, the model before it is in {left[0]}" if left else ""
+        hint = f"a save was cut off, the model before it is in {left[0]}" if left else "give the --out of xmtc train"
         problem = "is a file, not a model folder" if folder.exists() else "no such model folder"
-        raise BadModelFolder(f"{path}: {problem}{hint}")
+        raise BadModelFolder(f"{path}: {problem}; {hint}")
     manifest = _read_manifest(folder)
     reader = FolderReader(folder, manifest, [])
     for name, facts in manifest["files"].items():
