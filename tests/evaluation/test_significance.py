@@ -106,7 +106,7 @@ def test_only_like_is_compared() -> None:
     with pytest.raises(XmtcError, match="same documents"):
         compare(top, top[:5], corpus)
     with pytest.raises(XmtcError, match="different label sets"):
-        compare(top, Predictions(top.ids, top.scores, LabelSet.of("uvwxyz")), corpus)
+        compare(top, Predictions(top.ids, top.scores, LabelSet.of(list("uvwxyz"))), corpus)
 
 
 def test_holm_by_hand() -> None:

@@ -16,6 +16,7 @@ from xmtc.evaluation.comparison import LIST_LENGTH, Run, trained_on_test
 from xmtc.evaluation.leaderboard import Leaderboard
 from xmtc.labelspace.propensity import Propensity, propensity_of
 from xmtc.models.base import Model
+from xmtc.models.card import changed_settings
 from xmtc.models.registry import make
 from xmtc.predictions import Predictions
 from xmtc.progress import progress
@@ -124,18 +125,9 @@ def _model(entry: Any) -> Model:
 
 def _system(model: Model) -> str:
     """What a row is called: as the model calls itself, with the settings that are not the usual ones."""
-    other = dict(_flat(model.config.model_dump(mode="json", exclude_defaults=True, exclude={"seed"})))
-    words = ", ".join(f"{key}={value}" for key, value in other.items())
+    words = ", ".join(f"{key}={value}" for key, value in changed_settings(model.config).items() if key != "seed")
     words = words if len(words) <= LONGEST_NAME else f"{words[:LONGEST_NAME]}…"
     return " ".join(filter(None, (model.title, words, "" if model.labels_ is None else "(fitted)")))
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _run(one: Contender, seed: int, train: Corpus, test: Corpus) -> Run:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 #: Old path -> new path; one that holds for a single method begins with its name and a colon.
 RENAMED = {
@@ -39,13 +42,17 @@ def describe(name: str, config: type[BaseModel], settings: Mapping[str, Any], er
             close = difflib.get_close_matches(path, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(sorted(known))}"
             return f"{name} has no hyper-parameter {path!r}; {hint}"
-    # A setting that may be a number or a list has an error for each; the one of the right type says more. A list is too
-    # short for pydantic also if what was wrong in it is left out.
-    less = ("_type", "_parsing", "too_short")
-    path, first = next((pair for pair in wrong if not pair[1]["type"].endswith(less)), wrong[0])
+    # A list is too short for pydantic also if what was wrong in it is left out.
+    wrong = [pair for pair in wrong if not _seems_too_short(pair[1])] or wrong
+    # A setting that may be a number or a list has an error for each; the one of the right type says more.
+    path, first = next((pair for pair in wrong if not pair[1]["type"].endswith(("_type", "_parsing"))), wrong[0])
     message = first["msg"].removeprefix("Value error, ")
     # Without a path it is about several settings, and names them.
     return f"{name}: {path}={first['input']!r}: {message}" if path else f"{name}: {message}"
+
+
+def _seems_too_short(error: ErrorDetails) -> bool:
+    return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
 
 
 def _beside(config: type[BaseModel], path: str) -> list[str]:
