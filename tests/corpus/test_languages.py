@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.languages import FUNCTION_WORDS, NAMES, UNKNOWN, count_languages, language_of
+from xmtc.corpus.statistics import describe
 
 SENTENCES = {
     "en": "The library was closed for a week, and nobody knew when it would be open again.",
@@ -77,3 +79,9 @@ def test_every_text_is_counted_once(texts: list[str]) -> None:
     assert set(counts) <= {*NAMES, UNKNOWN}
     known = [count for language, count in counts.items() if language != UNKNOWN]
     assert known == sorted(known, reverse=True)
+
+
+def test_a_few_texts_in_a_language_are_not_listed_by_name() -> None:
+    texts = ["the cat is on the mat and it is old"] * 997 + ["le chat est sur la table avec les autres"] * 3
+    lines = dict(describe(Corpus.of(texts, [["x"]] * 1000)).rows())
+    assert lines["languages"] == "English 99.7%, others 0.3%"

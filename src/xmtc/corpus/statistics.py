@@ -31,6 +31,7 @@ PIECE_BYTES = 1 << 18
 CURVE_POINTS = 200
 HISTOGRAM_BINS = 16
 MOST_LANGUAGES = 6
+RARE_LANGUAGE = 0.005  # share of the texts
 
 
 @dataclass(frozen=True)
@@ -138,11 +139,13 @@ class CorpusStatistics:
         return _part(self.near_duplicates, self.documents) + groups
 
     def _languages(self) -> str:
-        """The languages by their share, as far as a line can hold them."""
-        counts = list((self.languages or {}).items())
-        texts = max(1, sum(count for _, count in counts))
-        shown = [f"{NAMES.get(language, language)} {count / texts:.1%}" for language, count in counts[:MOST_LANGUAGES]]
-        return ", ".join(shown + (["..."] if len(counts) > MOST_LANGUAGES else []))
+        """The languages by their share, as far as a line can hold them; a handful of texts may be guessed wrong."""
+        counts = self.languages or {}
+        texts = max(1, sum(counts.values()))
+        shown = [language for language, count in counts.items() if count / texts >= RARE_LANGUAGE][:MOST_LANGUAGES]
+        parts = [f"{NAMES.get(language, language)} {counts[language] / texts:.1%}" for language in shown]
+        others = texts - sum(counts[language] for language in shown) if counts else 0
+        return ", ".join(parts + ([f"others {others / texts:.1%}"] if others else []))
 
     def hints(self) -> list[str]:
         """What looks like a mistake in the data, a sentence each."""
