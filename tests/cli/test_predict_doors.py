@@ -140,3 +140,16 @@ def test_a_users_error_is_one_line(
     error = capsys.readouterr().err
     assert message in error and error.startswith("error: ") and error.count("\n") == 1
     assert sorted(path.name for path in place.iterdir()) == before
+
+
+def test_a_file_that_holds_no_predictions_is_not_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    """Such as the corpus that the model was trained on; answers of an earlier call are."""
+    Path("mine.csv").write_text("text,labels\na ship,x\n")
+    assert main(["predict", "tagger", "docs.csv", "--out", "mine.csv"]) == 2
+    assert "mine.csv: there is a file that holds no predictions; remove it" in capsys.readouterr().err
+    assert Path("mine.csv").read_text() == "text,labels\na ship,x\n"
+    for name in ("again.csv", "again.jsonl"):
+        assert main(["predict", "tagger", "docs.csv", "--k", "1", "--out", name]) == 0
+        before = Path(name).read_text()
+        assert main(["predict", "tagger", "docs.csv", "--k", "2", "--out", name]) == 0
+        assert Path(name).read_text() != before

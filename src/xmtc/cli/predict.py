@@ -70,6 +70,7 @@ def predict(
     else:
         output_format(out, rows)
     check_not_input(out, documents, only, exclude)
+    check_replaceable(out)
     loaded = load(model, device=device)
     assert loaded.labels_ is not None
     allowed = {"only": label_list(only, loaded.labels_), "exclude": label_list(exclude, loaded.labels_)}
@@ -102,6 +103,17 @@ def predict(
             "write .xlsx, where they stay text",
             file=sys.stderr,
         )
+
+
+def check_replaceable(out: str) -> None:
+    """BadInput if there is a file with something else than predictions, such as a corpus, which would be lost."""
+    from pathlib import Path
+
+    from xmtc.errors import BadInput
+    from xmtc.prediction_files.reading import holds_predictions
+
+    if out != "-" and Path(out).is_file() and Path(out).stat().st_size and not holds_predictions(out):
+        raise BadInput(out, None, "there is a file that holds no predictions", "remove it, or give another --out")
 
 
 def documents_to_tag(documents: str | None, text: str | None, model: Model, reading: Reading) -> Iterator[Corpus]:

@@ -18,7 +18,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.formats.table import SEPARATORS, labels_in_cell
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine, Source, decode
-from xmtc.errors import BadInput
+from xmtc.errors import BadInput, XmtcError
 from xmtc.extras import require
 from xmtc.prediction_files.writing import COLUMNS, JSON, SUFFIXES
 from xmtc.predictions import Predictions
@@ -74,6 +74,15 @@ def read_predictions(path: str | Path, corpus: Corpus) -> Predictions:
         top_ids[at, : len(row)] = found
         scores[at, : len(row)] = [entry.score for entry in row]
     return Predictions(top_ids, scores, known)
+
+
+def holds_predictions(path: str) -> bool:
+    """Whether a file is one that `xmtc predict --out` wrote, or like one."""
+    try:
+        _read_lists(path)
+    except XmtcError:
+        return False
+    return True
 
 
 def _label_ids(entries: Iterable[Entry], corpus: Corpus, path: str) -> tuple[dict[tuple[str, str], int], LabelSet]:
