@@ -163,3 +163,17 @@ def test_damaged_curves(model: Model, tmp_path: Path, change: dict[str, np.ndarr
         folder.arrays("curve", arrays)
     with pytest.raises(BadModelFolder, match=r"curve\.safetensors"):
         load(tmp_path / "m")
+
+
+def test_a_long_curve_keeps_points_near_every_precision() -> None:
+    """Scores of validation documents are mostly low; what is asked for are the high ones."""
+    rng = np.random.default_rng(0)
+    score = np.concatenate([rng.uniform(0.3, 1, 3000), rng.uniform(0, 0.01, 97_000)]).astype(np.float32)
+    relevant = rng.random(len(score)) < score
+    total = int(relevant.sum())
+    curve = ThresholdCurve.fit(Pairs(np.zeros(len(score), np.int32), score, relevant, np.array([total]), total))
+    sorted_hits = np.cumsum(relevant[np.argsort(-score)])
+    precisions = sorted_hits / np.arange(1, len(score) + 1)
+    for wanted in (0.95, 0.9, 0.8, 0.7):
+        exact = sorted_hits[np.flatnonzero(precisions >= wanted).max()] / total
+        assert curve.reaching(precision=wanted).recall == pytest.approx(exact, abs=0.02)

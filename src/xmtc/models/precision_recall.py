@@ -53,7 +53,8 @@ class ThresholdCurve(NamedTuple):
         best_after = np.append(np.maximum.accumulate(precision[::-1])[::-1][1:], -1.0)
         best = np.flatnonzero((precision > best_after) & (hits > 0))
         if len(best) > POINTS:
-            best = best[np.linspace(0, len(best) - 1, POINTS).round().astype(np.int64)]
+            # Evenly over precision and over recall: by number, nearly all would be of thresholds that nobody wants.
+            best = best[np.union1d(_evenly(-precision[best]), _evenly(recall[best]))]
         return cls(threshold[best], precision[best].astype(np.float32), recall[best].astype(np.float32))
 
     def reaching(self, *, precision: float | None = None, recall: float | None = None) -> Choice:
@@ -101,3 +102,9 @@ class ThresholdCurve(NamedTuple):
         if (np.diff(curve.recall) < 0).any():
             raise ValueError("the recall of a curve does not fall")
         return curve
+
+
+def _evenly(rising: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Places of values that are evenly spread from the first to the last, half of POINTS at most."""
+    wanted = np.linspace(rising[0], rising[-1], POINTS // 2)
+    return np.minimum(np.searchsorted(rising, wanted), len(rising) - 1).astype(np.int64)
