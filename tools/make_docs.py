@@ -26,7 +26,7 @@ from xmtc.cli.demo import SHOWN
 from xmtc.cli.models import settings
 from xmtc.data import demo_folder
 from xmtc.evaluation.comparison import shown_cost
-from xmtc.models.base import ModelConfig
+from xmtc.models.config import ModelConfig
 from xmtc.models.registry import CATALOGUE, make, model_class
 
 ROOT = Path(__file__).resolve().parent.parent

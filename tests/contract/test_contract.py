@@ -15,8 +15,9 @@ from warm_processes import ForkServer
 from xmtc import storage
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadModelFolder, ConfigError, NotFitted, XmtcError
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Model
 from xmtc.models.calibration import Method
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.ensemble.blend import ENSEMBLES, Blend
 from xmtc.models.registry import load, make, model_class
 from xmtc.predictions import Predictions, ScoreKind

@@ -13,7 +13,7 @@ from xmtc.cli.output import reading_console
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from xmtc.models.base import Capabilities
+    from xmtc.models.config import Capabilities
 
 LARGEST = 2**53  # limits beyond are those of the machine, not of the setting
 

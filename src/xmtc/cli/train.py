@@ -17,8 +17,8 @@ from xmtc.cli.stopping import Resumable
 from xmtc.recipes import put, read_recipe
 
 if TYPE_CHECKING:
-    from xmtc.corpus.corpus import Corpus
-    from xmtc.models.base import Model, WeightKind
+    from xmtc.corpus.corpus import Corpus, WeightKind
+    from xmtc.models.base import Model
 
 
 @with_reading

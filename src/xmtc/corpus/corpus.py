@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ FEW_DOCUMENTS = 32
 SHOWN_ROWS, SHOWN_LABELS, SHOWN_TEXT = 5, 6, 200  # documents, labels of each and characters of a text in a notebook
 _PLAIN = (list, tuple, Strings)
 WEIGHTS = ("document_weights", "label_weights")
+WeightKind = Literal["documents", "labels"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,6 +250,21 @@ class Corpus:
         if labels is not None:
             made = replace(made, label_weights=label_weights(labels, self.labels, names[1]))
         return made
+
+    @property
+    def weight_kinds(self) -> list[WeightKind]:
+        """Whose weights it has."""
+        given: dict[WeightKind, Any] = {"documents": self.document_weights, "labels": self.label_weights}
+        return [kind for kind, weights in given.items() if weights is not None]
+
+    def without_zero_weights(self) -> Corpus:
+        """The documents that count in training: all but those with the weight 0."""
+        weights = self.document_weights
+        if weights is None or weights.all():
+            return self
+        if not weights.any():
+            raise XmtcError(f"{self.name}: every document has the weight 0, so there is nothing to learn")
+        return self[weights > 0]
 
     @property
     def weighted_targets(self) -> Csr:

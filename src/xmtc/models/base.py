@@ -10,19 +10,19 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from xmtc import hub
 from xmtc.checkpoints import Checkpoints
-from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.corpus import Corpus, WeightKind
 from xmtc.corpus.frames import Table, described, whole_number
 from xmtc.corpus.inputs import labelled, unlabelled, validation
 from xmtc.corpus.labels import LabelSet
@@ -33,6 +33,7 @@ from xmtc.extras import require
 from xmtc.memory import available_memory
 from xmtc.models import card, shown
 from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.config_errors import describe
 from xmtc.models.explanation import Explanation, Explanations
 from xmtc.models.precision_recall import Choice, ThresholdCurve
@@ -45,47 +46,7 @@ from xmtc.storage import CARD, FolderReader, FolderWriter, writing
 if TYPE_CHECKING:
     from torch import nn
 
-WeightKind = Literal["documents", "labels"]
 TRAINING_VERSION = 2  # of what is kept to go on with a training; it rises when the same settings train differently
-
-
-class ModelConfig(BaseModel):
-    """Hyper-parameters of a method: typed, frozen, an unknown key is an error. Every method has a seed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keep_defaults_of_groups(cls, given: Any) -> Any:
-        """A group of which some settings are given keeps the method's own defaults for the others."""
-        if not isinstance(given, Mapping):
-            return given
-        groups = {
-            key: cls.model_fields[key].get_default(call_default_factory=True) for key in given.keys() & cls.model_fields
-        }
-        kept = {
-            key: {name: getattr(default, name) for name in default.model_fields_set}
-            for key, default in groups.items()
-            if isinstance(default, BaseModel) and isinstance(given[key], Mapping)
-        }
-        return {**given, **{key: {**own, **given[key]} for key, own in kept.items()}}
-
-    seed: int = Field(0, ge=0, lt=2**63)
-    """Start of everything random: the same seed, settings and documents give the same model on one machine."""
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """What a method can do; the command line and the tables of the docs read it from here."""
-
-    summary: str
-    input: frozenset[Literal["text", "features"]]
-    score: ScoreKind
-    explain: bool = False
-    partial_fit: bool = False
-    gpu: bool = False  # trains and predicts on GPUs too
-    weights: frozenset[WeightKind] = frozenset()  # whose weights count in training
-    extra: str | None = None  # what must be installed beside the core: `pip install 'xmtc[EXTRA]'`
 
 
 class Model(ABC):
@@ -161,9 +122,9 @@ class Model(ABC):
         if not len(corpus):
             raise XmtcError(f"{corpus.name}: no documents to train on")
         corpus = corpus.with_weights(document_weights, label_weights)
-        self.check_weights(weights_of(corpus))
+        self.check_weights(corpus.weight_kinds)
         weights, fingerprint = corpus.weights_fingerprint(), corpus.fingerprint()
-        corpus = without_zeros(corpus)
+        corpus = corpus.without_zero_weights()
         if not corpus.targets.nnz:
             raise XmtcError(f"{corpus.name}: no document has a label, so there is nothing to learn")
         self._check_devices(corpus)
@@ -212,8 +173,8 @@ class Model(ABC):
             return self.fit(corpus)
         self._fitted()
         self._check_input(corpus)
-        self.check_weights(weights_of(corpus))
-        corpus = without_zeros(corpus)
+        self.check_weights(corpus.weight_kinds)
+        corpus = corpus.without_zero_weights()
         if not corpus.targets.nnz:
             what = "no document has a label" if len(corpus) else "no documents"
             raise XmtcError(f"{corpus.name}: {what}, so there is nothing to learn")
@@ -536,19 +497,3 @@ class Model(ABC):
                 f"training {self.name} on {corpus.name} needs about {needed / 2**30:.1f} GiB of memory and "
                 f"{available / 2**30:.1f} GiB are free; use a smaller corpus, fewer terms or a larger machine"
             )
-
-
-def weights_of(corpus: Corpus) -> list[WeightKind]:
-    """Which kinds of weights a corpus has."""
-    given: dict[WeightKind, Any] = {"documents": corpus.document_weights, "labels": corpus.label_weights}
-    return [kind for kind, weights in given.items() if weights is not None]
-
-
-def without_zeros(corpus: Corpus) -> Corpus:
-    """The documents that count: all but those with the weight 0."""
-    weights = corpus.document_weights
-    if weights is None or weights.all():
-        return corpus
-    if not weights.any():
-        raise XmtcError(f"{corpus.name}: every document has the weight 0, so there is nothing to learn")
-    return corpus[weights > 0]

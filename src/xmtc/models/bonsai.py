@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from pydantic import Field, PositiveInt
 
-from xmtc.models.base import Capabilities
+from xmtc.models.config import Capabilities
 from xmtc.models.parabel import Parabel, ParabelConfig
 from xmtc.predictions import ScoreKind
 

@@ -33,7 +33,8 @@ from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr, with_columns
 from xmtc.kernels import cores, in_threads
 from xmtc.memory import give_back_memory
-from xmtc.models.base import Capabilities, Model, ModelConfig, without_zeros
+from xmtc.models.base import Model
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
@@ -185,7 +186,7 @@ class Dismec(Model):
         """
         known = self._fitted()
         self._check_input(corpus)
-        aligned = without_zeros(corpus).with_labels(known)
+        aligned = corpus.without_zero_weights().with_labels(known)
         self._change(aligned, np.arange(len(aligned.labels)) < len(known))
         counts = aligned.label_counts
         counts[: len(known)] = known.counts if known.counts is not None else 0

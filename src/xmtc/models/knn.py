@@ -26,7 +26,8 @@ from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import with_columns
 from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Model
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.models.neighbour_vectors import fit_vectors, load_vectors
 from xmtc.nn.encoders.settings import EncoderSettings

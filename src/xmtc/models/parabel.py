@@ -37,7 +37,8 @@ from xmtc.errors import ConfigError
 from xmtc.labelspace.label_features import Representation, label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree, given_tree
 from xmtc.memory import give_back_memory
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Model
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress

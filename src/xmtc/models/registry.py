@@ -7,9 +7,10 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from xmtc.corpus.corpus import WeightKind
 from xmtc.corpus.frames import described
 from xmtc.errors import BadModelFolder, ConfigError
-from xmtc.models.base import Model, WeightKind
+from xmtc.models.base import Model
 from xmtc.storage import opening
 
 #: name -> module and class

@@ -30,7 +30,8 @@ from xmtc.corpus.sparse import unit_rows
 from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.labelspace.label_features import label_vectors
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Model
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.search.sparse_index import SparseIndex

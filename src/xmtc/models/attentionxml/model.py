@@ -40,7 +40,8 @@ from xmtc.errors import ConfigError
 from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.labelspace.tree import LabelTree, build_tree
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Model
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.nn.settings import TrainingSettings
 from xmtc.predictions import Predictions, ScoreKind

@@ -28,11 +28,12 @@ from pydantic import Field, field_validator
 
 from xmtc.budget import Alarm, alarm, seconds_in, time_limit
 from xmtc.checkpoints import Checkpoints
-from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.corpus import Corpus, WeightKind
 from xmtc.errors import ConfigError, MissingExtra, XmtcError
 from xmtc.memory import available_memory
-from xmtc.models.base import Capabilities, Model, ModelConfig, WeightKind, weights_of
+from xmtc.models.base import Model
 from xmtc.models.calibration import LIST_LENGTH
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.ensemble.blend import Ensemble, split_holdout
 from xmtc.models.ensemble.search_space import CANDIDATES, Candidate, Facts
 from xmtc.models.ensemble.stacking import Choice, choose
@@ -213,7 +214,7 @@ class Search:
 
     def _weighing(self) -> list[Candidate]:
         """The methods that can be trained with the weights that the corpus has; which ones are left out is said."""
-        kinds = weights_of(self.corpus)
+        kinds = self.corpus.weight_kinds
         able = [each for each in CANDIDATES if model_class(each.model).capabilities.weights.issuperset(kinds)]
         left_out = [each.name for each in CANDIDATES if each not in able]
         if left_out and self.auto.config.methods is None:

@@ -24,10 +24,11 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from xmtc.checkpoints import Checkpoints
-from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.corpus import Corpus, WeightKind
 from xmtc.errors import BadModelFolder, ConfigError, MissingExtra, XmtcError
-from xmtc.models.base import Capabilities, Model, ModelConfig, WeightKind
+from xmtc.models.base import Model
 from xmtc.models.calibration import LIST_LENGTH
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.ensemble.stacking import FEWEST, Stack, Table, choose
 from xmtc.models.explanation import Explanation
 from xmtc.models.registry import CATALOGUE, make, model_class

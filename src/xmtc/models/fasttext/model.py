@@ -42,7 +42,8 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.weights import drawn_by_weight
 from xmtc.errors import ConfigError, XmtcError
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Model
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.models.fasttext.features import TEXT, WordNgrams
 from xmtc.predictions import Predictions, ScoreKind

@@ -36,7 +36,8 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
 from xmtc.errors import ConfigError, XmtcError
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Model
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.nn.settings import Epoch, TrainingSettings
 from xmtc.predictions import Predictions, ScoreKind

@@ -45,7 +45,8 @@ from xmtc.errors import ConfigError
 from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.labelspace.tree import build_tree
-from xmtc.models.base import Capabilities, Model
+from xmtc.models.base import Model
+from xmtc.models.config import Capabilities
 from xmtc.models.explanation import Explanation
 from xmtc.models.treaderxml.settings import TReaderXmlConfig
 from xmtc.models.treaderxml.teacher import Strongest, Teacher, label_texts

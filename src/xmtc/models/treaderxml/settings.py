@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from xmtc.models.base import ModelConfig
+from xmtc.models.config import ModelConfig
 from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.nn.settings import Epoch, TrainingSettings
 from xmtc.search.neighbours import SearchSettings

@@ -26,7 +26,8 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.labelspace.tree import LabelTree
-from xmtc.models.base import Capabilities, Model, ModelConfig
+from xmtc.models.base import Model
+from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.nn.settings import Epoch, TrainingSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.seeding import derived_seed
