@@ -9,15 +9,30 @@ import pytest
 
 from xmtc.errors import BadInput
 from xmtc.models.registry import CATALOGUE, model_class
-from xmtc.recipes import put_value, read_recipe, read_sweep, recipe_file, recipe_names
+from xmtc.recipes import put_value, read_recipe, read_sweep, read_table, recipe_file, recipe_names
 
 FOLDER = Path(__file__).parent.parent / "recipes"
-RECIPES = sorted(FOLDER.rglob("*.yaml"))
+RECIPES = sorted(FOLDER.glob("*/**/*.yaml"))
+TABLES = sorted(FOLDER.glob("*.yaml"))  # of whole comparisons
 
 
 def test_there_are_recipes() -> None:
     assert RECIPES
-    assert sorted(path for path in FOLDER.rglob("*") if path.is_file()) == RECIPES, "other files would not be tested"
+    files = sorted(path for path in FOLDER.rglob("*") if path.is_file())
+    assert files == sorted(RECIPES + TABLES), "other files would not be tested"
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_rows_of_a_comparison_are_methods_or_recipes(path: Path) -> None:
+    rows = read_table(str(path))
+    assert rows
+    for row in rows:
+        if row.recipe is not None:
+            assert row.recipe in recipe_names()
+        else:
+            assert row.model in CATALOGUE
+            config = model_class(row.model)(**row.values).config.model_dump(mode="json")
+            assert_taken(row.values, config)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())
@@ -33,12 +48,12 @@ def test_recipe_fits_the_code(path: Path) -> None:
         assert_taken(hyper_parameters, config)
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())
+@pytest.mark.parametrize("path", RECIPES + TABLES, ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_recipe_says_where_it_comes_from(path: Path) -> None:
     assert path.read_text("utf-8").startswith("# ")
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())
+@pytest.mark.parametrize("path", RECIPES + TABLES, ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_recipe_is_found_by_name(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     name = path.relative_to(FOLDER).with_suffix("").as_posix()

@@ -1,4 +1,7 @@
-"""Settings from the command line and from recipes: YAML files with a model, its settings and, for sweeps, a grid."""
+"""Settings from the command line and from recipes: YAML files with a model, its settings and, for sweeps, a grid.
+
+The recipe of a whole comparison has rows instead, each a model with settings or another recipe.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,14 @@ class Recipe(NamedTuple):
         [{'power': 1, 'neighbours': 50}, {'power': 2, 'neighbours': 50}]
         """
         return [dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values())]
+
+
+class TableRow(NamedTuple):
+    """A row of a comparison's recipe: a method, or another recipe, and settings in place of the recipe's."""
+
+    model: str | None
+    recipe: str | None
+    values: dict[str, Any]
 
 
 def put(hyper_parameters: dict[str, Any], pair: str) -> None:
@@ -123,21 +134,35 @@ def read_recipe(path: str) -> tuple[str | None, dict[str, Any]]:
     return recipe.model, recipe.values
 
 
-def read_sweep(path: str) -> Recipe:
-    """A recipe, given as a file or by name, which may have a grid."""
-    import yaml
-
+def read_table(path: str) -> list[TableRow] | None:
+    """The rows of a comparison's recipe, given as a file or by name; None if it is a recipe for one method."""
     from xmtc.errors import BadInput
 
-    try:
-        content = yaml.safe_load(recipe_file(path).read_text("utf-8"))
-    except OSError as error:
-        raise BadInput(path, None, f"cannot be read: {error.strerror}") from error
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise BadInput(path, line, f"not YAML: {error.problem}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(path, None, f"not YAML: {error}") from error
+    content = _content(path)
+    if not isinstance(content, dict) or "rows" not in content:
+        return None
+    rows = content["rows"]
+    if set(content) != {"rows"} or not isinstance(rows, list) or not rows:
+        raise BadInput(path, None, "the recipe of a comparison has `rows:`, a list, and nothing else")
+    return [_table_row(path, at, row) for at, row in enumerate(rows, 1)]
+
+
+def _table_row(path: str, at: int, row: Any) -> TableRow:
+    from xmtc.errors import BadInput
+
+    values = (row.get("set") or {}) if isinstance(row, dict) else None
+    if not isinstance(values, dict) or set(row) - {"set"} not in ({"model"}, {"recipe"}):
+        raise BadInput(path, None, f"row {at} is no row", "write `model: NAME` or `recipe: NAME`, and `set:` if wanted")
+    return TableRow(row.get("model"), row.get("recipe"), values)
+
+
+def read_sweep(path: str) -> Recipe:
+    """A recipe, given as a file or by name, which may have a grid."""
+    from xmtc.errors import BadInput
+
+    content = _content(path)
+    if isinstance(content, dict) and "rows" in content:
+        raise BadInput(path, None, "this recipe has rows, each a model of its own", "xmtc compare takes it")
     values = (content.get("set") or {}) if isinstance(content, dict) else None
     if not isinstance(values, dict) or not set(content) <= {"model", "set", "grid"}:
         raise BadInput(
@@ -148,17 +173,38 @@ def read_sweep(path: str) -> Recipe:
     grid = content.get("grid") or {}
     if not isinstance(grid, dict):
         raise BadInput(path, None, "`grid:` has a list of values for each swept hyper-parameter")
-    swept = dict(_swept(grid))
+    swept = dict(flattened(grid))
     for key, choices in swept.items():
         if not isinstance(choices, list) or not choices:
             raise BadInput(path, None, f"`grid:` has no list of values for {key}", f"write {key}: [1, 2]")
     return Recipe(content.get("model"), values, swept)
 
 
-def _swept(grid: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The lists of a grid, groups as `group.key`."""
-    for key, value in grid.items():
+def _content(path: str) -> Any:
+    """What a recipe's file holds."""
+    import yaml
+
+    from xmtc.errors import BadInput
+
+    try:
+        return yaml.safe_load(recipe_file(path).read_text("utf-8"))
+    except OSError as error:
+        raise BadInput(path, None, f"cannot be read: {error.strerror}") from error
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise BadInput(path, line, f"not YAML: {error.problem}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadInput(path, None, f"not YAML: {error}") from error
+
+
+def flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of settings, those of groups as `group.key`.
+
+    >>> dict(flattened({"power": 2, "tfidf": {"min_df": 3}}))
+    {'power': 2, 'tfidf.min_df': 3}
+    """
+    for key, value in settings.items():
         if isinstance(value, dict):
-            yield from _swept(value, f"{prefix}{key}.")
+            yield from flattened(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value

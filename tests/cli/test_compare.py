@@ -154,7 +154,8 @@ def test_a_killed_comparison_goes_on(corpus: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a file that never ends")
 def test_a_run_ends_with_the_comparison_that_started_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "docs.jsonl")
-    spec = {"corpus": str(tmp_path / "docs.jsonl"), "test": "0.1", "reading": {}, "model": "prior", "settings": {}}
+    source: dict[str, object] = {"corpus": str(tmp_path / "docs.jsonl"), "test": "0.1", "valid": None, "reading": {}}
+    spec = source | {"model": "prior", "settings": {}}
     (tmp_path / "run.json").write_text(json.dumps(spec))
     command = [sys.executable, "-m", "xmtc.cli.compare_worker", str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as run:

@@ -141,7 +141,7 @@ def test_a_model_on_the_hub_is_taken_for_its_folder(here: Path, monkeypatch: pyt
     monkeypatch.setattr("xmtc.hub.download", lambda _: here / "tagger")
     plan = entry("hf://user/name@v1")
     assert (plan.system, plan.model, plan.origin) == ("hf://user/name@v1", "prior", "folder")
-    model, folder = worker._loaded(plan.path, read("corpus", part="test"))
+    model, folder = worker._loaded(plan.path, None, read("corpus", part="test"))
     assert (model.train_documents_, folder) == (200, here / "tagger")
 
 

@@ -40,6 +40,10 @@ def compare(
     recipe: Annotated[list[str] | None, typer.Option(help="YAML recipe or sweep, or a name; may be repeated.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="MODEL.key=value; may be repeated.")] = None,
     test: Annotated[str, typer.Option("--test", help="If the corpus has no test part: a share, or a file.")] = "0.1",
+    valid: Annotated[
+        str | None,
+        typer.Option("--valid", help="Validation file, or a share of the corpus; else a folder's dev part."),
+    ] = None,
     plot: Annotated[bool, typer.Option("--plot", help="Draw each sweep: metrics against the swept setting.")] = False,
     propensity: PropensityConstants = "default",
     reading: Reading = Reading(),
@@ -68,7 +72,7 @@ def compare(
     end = time.monotonic() + seconds_in(budget) if budget is not None else None
     folder = Path(out)
     places = corpus_folders(corpus, folder)
-    works = [Work(place, each, test, reading, plans, end) for place, each in zip(places, corpus, strict=True)]
+    works = [Work(place, each, test, reading, plans, end, valid) for place, each in zip(places, corpus, strict=True)]
     try:
         for place in dict.fromkeys((folder, *places)):
             place.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xmtc.cli.output import printable
-from xmtc.recipes import SUFFIX, put, put_value, read_sweep, recipe_file, recipe_folder
+from xmtc.recipes import SUFFIX, flattened, put, put_value, read_sweep, read_table, recipe_file, recipe_folder
 
 if TYPE_CHECKING:
     from xmtc.corpus.labels import LabelSet
@@ -151,11 +151,21 @@ def recipe_name(file: Path) -> str:
 
 
 def from_recipe(path: str) -> Iterator[Plan]:
-    """The rows of a recipe: one, or one for each point of its grid."""
+    """The rows of a recipe: one, one for each point of its grid, or those of a whole table."""
     import copy
 
     from xmtc.errors import BadInput
 
+    table = read_table(path)
+    if table is not None:
+        for row in table:
+            if row.model is not None:
+                yield Plan(row.model, row.values)
+            for plan in from_recipe(row.recipe) if row.recipe is not None else ():
+                for key, value in flattened(row.values):
+                    put_value(plan.settings, key, value)
+                yield plan
+        return
     recipe = read_sweep(path)
     if recipe.model is None:
         raise BadInput(path, None, "a recipe for a comparison needs `model: NAME`")

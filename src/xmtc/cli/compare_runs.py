@@ -31,22 +31,34 @@ class Work:
     """The runs of a comparison on one corpus, below a folder."""
 
     def __init__(
-        self, folder: Path, corpus: str, test: str, reading: Reading, plans: Sequence[Plan], end: float | None = None
+        self,
+        folder: Path,
+        corpus: str,
+        test: str,
+        reading: Reading,
+        plans: Sequence[Plan],
+        end: float | None = None,
+        valid: str | None = None,
     ) -> None:
         """Read the corpus and what was given beside it, so that a mistake is found before the first training."""
         self.folder, self.corpus, self.plans, self.end = folder, corpus, plans, end
-        self.source = {"corpus": corpus, "test": test, "reading": asdict(reading)}
-        train, held_out, self.split = parts(corpus, test, reading)
+        self.source = {"corpus": corpus, "test": test, "valid": valid, "reading": asdict(reading)}
+        train, held_out, chosen_on, self.split = parts(corpus, test, valid, reading)
         self.labels: LabelSet = train.labels.with_counts(train.label_counts)
         self.truth = held_out.with_labels(self.labels)
         self.train_documents = len(train)
+        self.valid_documents = 0 if chosen_on is None else len(chosen_on)
         self.prints = {"train": train.fingerprint(), "test": held_out.fingerprint()}
+        if chosen_on is not None:
+            self.prints["valid"] = chosen_on.fingerprint()
         self.files = {plan.path: self._read_file(plan) for plan in plans if plan.origin == "predictions"}
         self.remarks = {plan.path: self._remark(plan, reading) for plan in plans if plan.origin == "folder"}
 
     def about(self) -> str:
         """What is compared on, for whoever waits and for whoever reads the report."""
         counts = f"{self.train_documents:,} documents to train on, {len(self.truth):,} to test on"
+        if self.valid_documents:
+            counts += f", {self.valid_documents:,} to validate on (early stopping, thresholds)"
         return f"{counts}; {self.split}" if self.split else counts
 
     def board(self, seeds: int, propensity: Propensity) -> tuple[Leaderboard, bool]:
@@ -139,7 +151,9 @@ class Work:
                 raise ValueError("predictions for other documents")
         except (OSError, ValueError, KeyError, TypeError, SafetensorError):  # no result yet, or a truncated one
             return run
-        return replace(run, status="finished", reason="", costs=result["costs"], top=top)
+        return replace(
+            run, status="finished", reason="", costs=result["costs"], top=top, micro_f1=result.get("micro_f1")
+        )
 
     def settings(self, plan: Plan, seed: int) -> dict[str, Any]:
         """The settings of a run; a seed that is set stays."""

@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xmtc.cli.output import write_json
 from xmtc.cli.read_options import Reading
@@ -23,10 +23,19 @@ DISK_FULL = 3  # the exit code of a run that had no room to write
 SPEC, RESULT, TOP, MODEL, PIECES = "run.json", "result.json", "top", "model", "pieces"
 
 
-def parts(corpus: str, test: str, reading: Reading) -> tuple[Corpus, Corpus, str]:
-    """(train, test, how it was split, "" if it was not).
+class Parts(NamedTuple):
+    """The documents of a comparison; `valid` are for choices in training and for thresholds, None if there are none."""
 
-    The parts are those of a folder that has both, or a corpus with a share of it, or another file, as test part.
+    train: Corpus
+    test: Corpus
+    valid: Corpus | None
+    split: str  # how it was split, "" if it was not
+
+
+def parts(corpus: str, test: str, valid: str | None, reading: Reading) -> Parts:
+    """The parts of a folder, or a corpus with a share of it, or another file, as test part.
+
+    Validation documents are a share of those to train on or a file, else the `dev` part of a folder that has one.
     """
     from xmtc.corpus.folder import has_part
     from xmtc.errors import ConfigError
@@ -34,11 +43,18 @@ def parts(corpus: str, test: str, reading: Reading) -> tuple[Corpus, Corpus, str
     if corpus == "-":
         raise ConfigError("compare reads its corpus once for each run; give a file or a folder instead of -")
     documents = reading.read(corpus)
-    if Path(corpus).is_dir() and has_part(corpus, "test"):
-        return documents, reading.read(corpus, "test"), ""
-    train, held_out = reading.hold_out(documents, test, "--test", seed=0)
-    how = f"no test part, so these were drawn with seed 0 (--test {test})" if train is not documents else ""
-    return train, held_out, how
+    is_folder, how = Path(corpus).is_dir(), ""
+    if is_folder and has_part(corpus, "test"):
+        train, held_out = documents, reading.read(corpus, "test")
+    else:
+        train, held_out = reading.hold_out(documents, test, "--test", seed=0)
+        if train is not documents:
+            how = f"no test part, so these were drawn with seed 0 (--test {test})"
+    if valid is not None:
+        train, chosen = reading.hold_out(train, valid, "--valid", seed=0)
+        return Parts(train, held_out, chosen, how)
+    dev = reading.read(corpus, "dev") if is_folder and has_part(corpus, "dev") else None
+    return Parts(train, held_out, dev, how)
 
 
 def run(folder: Path) -> dict[str, Any]:
@@ -46,12 +62,15 @@ def run(folder: Path) -> dict[str, Any]:
     from safetensors.numpy import save_file
 
     from xmtc.evaluation.compare import timed_predictions
+    from xmtc.evaluation.evaluate import evaluate
     from xmtc.memory import peak_memory
 
     spec = json.loads((folder / SPEC).read_text("utf-8"))
-    train, test, _ = parts(spec["corpus"], spec["test"], Reading(**spec["reading"]))
+    train, test, valid, _ = parts(spec["corpus"], spec["test"], spec["valid"], Reading(**spec["reading"]))
     resumed = (folder / PIECES).exists()
-    model, place = _trained(spec, train, folder) if "folder" not in spec else _loaded(spec["folder"], test)
+    model, place = (
+        _trained(spec, train, valid, folder) if "folder" not in spec else _loaded(spec["folder"], valid, test)
+    )
     top, per_second = timed_predictions(model, test)
     save_file({"ids": top.ids.copy(), "scores": top.scores.copy()}, folder / f"{TOP}.safetensors")
     costs = {
@@ -62,20 +81,25 @@ def run(folder: Path) -> dict[str, Any]:
         "size": sum(file.stat().st_size for file in place.iterdir()),
     }
     known = {name: cost for name, cost in costs.items() if cost is not None}
-    return {"status": "finished", "kind": top.kind.value, "resumed": resumed, "costs": known}
+    result: dict[str, Any] = {"status": "finished", "kind": top.kind.value, "resumed": resumed, "costs": known}
+    if valid is not None:
+        result["micro_f1"] = evaluate(model, test, threshold=model.thresholds_).values["micro-F1"]
+    return result
 
 
-def _trained(spec: dict[str, Any], train: Corpus, folder: Path) -> tuple[Model, Path]:
-    """A new model and the folder that it is saved to."""
+def _trained(spec: dict[str, Any], train: Corpus, valid: Corpus | None, folder: Path) -> tuple[Model, Path]:
+    """A new model, with thresholds if there are validation documents, and the folder that it is saved to."""
     from xmtc.models.registry import make
 
-    model = make(spec["model"], **spec["settings"]).fit(train, None, folder / PIECES)
+    model = make(spec["model"], **spec["settings"]).fit(train, valid, folder / PIECES)
+    if valid is not None:
+        model.tune(valid)
     model.save(folder / MODEL)
     return model, folder / MODEL
 
 
-def _loaded(path: str, test: Corpus) -> tuple[Model, Path]:
-    """The model of a folder, and the folder; an error if it knows none of the labels of the test documents."""
+def _loaded(path: str, valid: Corpus | None, test: Corpus) -> tuple[Model, Path]:
+    """The model of a folder, tuned as others are, and the folder; an error if no label of the test documents is its."""
     from xmtc.errors import XmtcError
     from xmtc.models.registry import load
     from xmtc.storage import opening
@@ -84,6 +108,8 @@ def _loaded(path: str, test: Corpus) -> tuple[Model, Path]:
     assert model.labels_ is not None
     if all(model.labels_.index(key) < 0 for key in test.labels.keys):
         raise XmtcError(f"none of its labels, such as {model.labels_.key(0)!r}, is one of {test.name}")
+    if valid is not None:
+        model.tune(valid)
     return model, opening(path, verify=False).folder
 
 

@@ -22,6 +22,8 @@ from xmtc.progress import clock, track
 
 TAIL = "tail P@5"
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "RP@5", "PSP@5", TAIL)
+MICRO_F1 = "micro-F1"  # at thresholds tuned on validation documents; no test says whether a difference is chance
+COLUMNS = (*METRICS, MICRO_F1)
 #: The metric by which rows are ordered.
 MAIN = "nDCG@5"
 SIGNIFICANT = 0.05
@@ -41,6 +43,7 @@ class Run:
 
     `system` names its row. `costs` are seconds of training, documents tagged per second, peak memory and size of the
     model folder, both in bytes; `reason` says why a run is not finished, `remark` what to know of one that is.
+    `micro_f1` is known where thresholds were tuned on validation documents.
     """
 
     system: str
@@ -54,10 +57,11 @@ class Run:
     train_documents: int = 0
     origin: Origin = "trained"
     remark: str = ""
+    micro_f1: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the predictions."""
-        shown = ("system", "origin", "model", "settings", "seed", "status", "reason", "remark", "costs")
+        shown = ("system", "origin", "model", "settings", "seed", "status", "reason", "remark", "costs", "micro_f1")
         return {name: getattr(self, name) for name in shown}
 
 
@@ -184,21 +188,21 @@ def _row(system: str, runs: Sequence[Run], truth: Corpus, propensity: Propensity
         number = run.train_documents or None
         evaluations.append(evaluate(run.top, truth, train_documents=number, propensity=propensity))
         documents.append(_by_document(evaluations[-1]))
-    each = [_values(evaluation) for evaluation in evaluations]
-    names = [name for name in METRICS if name in each[0]]
+    each = [_values(evaluation, run) for evaluation, run in zip(evaluations, done, strict=True)]
+    names = [name for name in COLUMNS if all(name in one for one in each)]
     values = {name: float(np.mean([one[name] for one in each])) for name in names}
     spreads = {name: float(np.std([one[name] for one in each], ddof=1)) for name in names} if len(each) > 1 else {}
     known = {name: [run.costs[name] for run in done if name in run.costs] for name in COSTS}
     costs = {name: float(np.mean(each)) for name, each in known.items() if each}
-    means = {name: np.mean([one[name] for one in documents], axis=0) for name in names}
+    means = {name: np.mean([one[name] for one in documents], axis=0) for name in names if name in documents[0]}
     return Row(system, tuple(runs), values, spreads, costs, evaluations[0]), means
 
 
-def _values(evaluation: Evaluation) -> dict[str, float]:
+def _values(evaluation: Evaluation, run: Run) -> dict[str, float]:
     values = {name: evaluation.values[name] for name in METRICS if name in evaluation.values}
     if "tail" in evaluation.bands:
         values[TAIL] = evaluation.bands["tail"]["P@5"]
-    return values
+    return values if run.micro_f1 is None else {**values, MICRO_F1: run.micro_f1}
 
 
 def _by_document(evaluation: Evaluation) -> dict[str, Floats]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xmtc.corpus.corpus import Corpus
-from xmtc.evaluation.comparison import COSTS, METRICS, SIGNIFICANT, Row, Run, rows_of, shown_cost
+from xmtc.evaluation.comparison import COLUMNS, COSTS, MICRO_F1, SIGNIFICANT, Row, Run, rows_of, shown_cost
 from xmtc.extras import require
 from xmtc.labelspace.propensity import PROPENSITIES, Propensity, propensity_of
 
@@ -56,7 +56,7 @@ class Leaderboard:
     @property
     def metrics(self) -> list[str]:
         """The metrics of its columns: those that some row has."""
-        return [metric for metric in METRICS if any(metric in row.values for row in self.rows)]
+        return [metric for metric in COLUMNS if any(metric in row.values for row in self.rows)]
 
     @property
     def costs(self) -> list[str]:
@@ -131,6 +131,8 @@ class Leaderboard:
             notes.append("the test pairs documents, by their mean over seeds: it says nothing about other seeds")
         elif tested > 0:
             notes.append("the test pairs documents, not seeds: another seed may change the order")
+        if MICRO_F1 in self.metrics:
+            notes.append("micro-F1: labels that reach thresholds tuned on validation documents; not tested for chance")
         if any(row.spreads for row in self.rows):
             notes.append("± standard deviation over seeds; costs are means")
         if any(run.origin == "folder" and "training" in run.costs for run in self.runs):
