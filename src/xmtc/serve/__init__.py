@@ -1,0 +1,1 @@
+"""HTTP: an API for programs and a page for people."""
