@@ -30,7 +30,9 @@ TEXT = (
     "A fast mail server with spam filtering and a web interface.\n\nIt speaks SMTP and IMAP, keeps mailboxes in a "
     "database, and is set up by a graphical program. Mail that looks like spam is put into a folder of its own."
 )
-HOSTILE = '<img src=x onerror="document.title=\'broken\'"><script>document.title="broken"</script> mail \U0001f4e7 server'
+HOSTILE = (
+    '<img src=x onerror="document.title=\'broken\'"><script>document.title="broken"</script> mail \U0001f4e7 server'
+)
 SHAPES = {"wide": (1280, 900), "narrow": (390, 844)}
 TOKEN = "page-check-token"
 
@@ -73,7 +75,16 @@ def serving(options: argparse.Namespace, folder: Path) -> Iterator[str]:
     token = folder / "token"
     token.write_text(TOKEN)
     token.chmod(0o600)
-    more = ["--host", "127.0.0.1", "--port", str(port), "--token-file", str(token), "--feedback", str(folder / "f.jsonl")]
+    more = [
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--token-file",
+        str(token),
+        "--feedback",
+        str(folder / "f.jsonl"),
+    ]
     server = subprocess.Popen([options.xmtc, "serve", *options.models, *more])
     url = f"http://127.0.0.1:{port}/"
     try:
@@ -121,7 +132,10 @@ class PageCheck:
     def page(self, scheme: str, size: tuple[int, int]) -> tuple[Any, Any]:
         """A fresh page, watched for errors and for requests that leave the server."""
         context = self.browser.new_context(
-            color_scheme=scheme, viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce", bypass_csp=False
+            color_scheme=scheme,
+            viewport={"width": size[0], "height": size[1]},
+            reduced_motion="reduce",
+            bypass_csp=False,
         )
         page = context.new_page()
         page.set_default_timeout(20_000)
@@ -183,7 +197,9 @@ class PageCheck:
         page.click("button.main")
         page.wait_for_selector(".tag")
         self.expect(page.locator("article").count() == 1, "one model, one card")
-        widths = page.eval_on_selector_all(".tag .bar span", "all => all.map((one) => one.getBoundingClientRect().width)")
+        widths = page.eval_on_selector_all(
+            ".tag .bar span", "all => all.map((one) => one.getBoundingClientRect().width)"
+        )
         self.expect(len(widths) > 0 and widths[0] > 0, "bars have a length")
         self.expect(widths == sorted(widths, reverse=True), "bars are sorted")
         self.state(page, "2-tagged")
@@ -194,7 +210,7 @@ class PageCheck:
         page.focus("article input[type=range]")
         page.keyboard.press("Home")
         everything = page.locator(".tag").count()
-        self.expect("precision" in page.inner_text("output"), "the precision is beside the slider")
+        self.expect("expected precision" in page.inner_text("output"), "the precision is beside the slider")
         first = page.inner_text("output")
         for _ in range(60):
             page.keyboard.press("ArrowRight")
@@ -202,8 +218,10 @@ class PageCheck:
         self.expect(page.inner_text("output") != first, "another precision is expected")
         self.expect(bool(slider.get_attribute("aria-valuetext")), "a screen reader hears the precision")
         page.keyboard.press("End")
-        self.expect("below the threshold" in page.inner_text("article") or "No tag reaches" in page.inner_text("article"),
-                    "what is hidden is counted")
+        self.expect(
+            "below the threshold" in page.inner_text("article") or "No tag reaches" in page.inner_text("article"),
+            "what is hidden is counted",
+        )
         page.keyboard.press("Home")
 
     def explained(self, page: Any) -> None:
@@ -282,7 +300,10 @@ class PageCheck:
         page.wait_for_selector("#why:not([hidden])")
         page.keyboard.press("Enter")
         page.wait_for_selector("#why", state="hidden")
-        for name, content, words in (("a.txt", b"a web browser", "a web browser"), ("a.bin", b"\xff\xfe\x00", "a web browser")):
+        for name, content, words in (
+            ("a.txt", b"a web browser", "a web browser"),
+            ("a.bin", b"\xff\xfe\x00", "a web browser"),
+        ):
             with page.expect_file_chooser() as chooser:
                 page.click("#open")
             chooser.value.set_files({"name": name, "mimeType": "text/plain", "buffer": content})

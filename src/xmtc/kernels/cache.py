@@ -12,6 +12,7 @@ the same number for their file. A lock lets one write at a time.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -47,6 +48,11 @@ class KernelCache:
         self.place = self._layers[0 if self._writer is None else -1].cache_path if self._layers else _wanted(function)
 
     @property
+    def unwritable(self) -> bool:
+        """Whether there is no folder at all into which a compiled version could go."""
+        return self._writer is None
+
+    @property
     def cache_path(self) -> str:
         """The folder, as numba's statistics show it."""
         return self.place
@@ -61,6 +67,8 @@ class KernelCache:
             if found is not None:
                 self.used.add(layer.cache_path)
                 return found
+        if self.unwritable:
+            _say_that_nothing_is_kept(self.place)
         return None
 
     def save_overload(self, signature: Any, version: Any) -> None:
@@ -95,6 +103,17 @@ class KernelCache:
         """Forget all versions in the folder that is written."""
         if self._writer is not None:
             self._writer.flush()
+
+
+@cache
+def _say_that_nothing_is_kept(place: str) -> None:
+    """Before the first version is compiled that the next start will compile again: else people wait and wonder."""
+    print(
+        f"compiling loops, some 15 s at every start: {place} cannot be written. Compile them beforehand: "
+        "`xmtc warm --cache DIR`, then NUMBA_CACHE_DIR=DIR",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 @cache

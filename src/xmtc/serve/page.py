@@ -1,7 +1,7 @@
 """The page at `/`: plain files of this package, sent with headers that let a browser load nothing else.
 
 Nothing is built and nothing comes from elsewhere. Texts and label names reach the page as JSON and become text there,
-never markup; the Content-Security-Policy would stop a script in them all the same. The colours are those of the reports.
+never markup; the Content-Security-Policy would stop a script in them all the same. The colours are the reports'.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ const at = (id) => document.getElementById(id);
 const [form, text, model, other, many, why, tags, status] =
   ["ask", "text", "model", "other", "many", "why", "tags", "status"].map(at);
 const main = document.querySelector("main");
+const waiting = tags.firstElementChild; // stands where the tags will be
 let models = [];
 let cards = [];
 let tagging = null; // what can be stopped: the request under way
@@ -60,13 +61,14 @@ async function tag() {
   const { signal } = tagging;
   if (!models.length && !(await listModels())) return;
   const words = text.value;
+  const k = Number(many.value);
   const chosen = [...new Set([model.value, other.value])].filter(Boolean).map((id) => models.find((each) => each.id === id));
   tags.setAttribute("aria-busy", "true");
   say("Tagging ...");
   try {
-    const found = await Promise.all(chosen.map((asked) => answers(asked, words, Number(many.value), signal)));
+    const found = await Promise.all(chosen.map((asked) => answers(asked, words, k, signal)));
     forget();
-    cards = chosen.map((asked, index) => card(asked, words, found[index], {
+    cards = chosen.map((asked, index) => card(asked, words, { ...found[index], most: k }, {
       explain: (label, button) => explain(asked, words, label, index, button),
       changed: compare,
       say,
@@ -131,7 +133,7 @@ text.addEventListener("keydown", (event) => {
 });
 for (const choice of [model, other]) {
   choice.addEventListener("change", () => {
-    if (tags.children.length && text.value.trim()) tag();
+    if (cards.length && text.value.trim()) tag();
   });
 }
 at("open").addEventListener("click", () => at("file").click());
@@ -143,7 +145,8 @@ at("clear").addEventListener("click", () => {
   tagging?.abort();
   forget();
   cards = [];
-  tags.replaceChildren();
+  main.classList.remove("two");
+  tags.replaceChildren(waiting);
   text.value = "";
   say("");
   text.focus();

@@ -8,9 +8,9 @@ const KINDS = { probability: "probabilities", calibrated: "calibrated probabilit
 const STEPS = 200; // of the slider
 
 /**
- * A card; `answers` are {free, tuned}: the first tags without a threshold, and those that the model's own thresholds let
- * pass or null. `explain(label, button)` is called when a tag is chosen, `changed` when other tags are shown, `say` with
- * what a screen reader should know.
+ * A card; `answers` are {free, tuned, most}: the first tags without a threshold, `most` of them, and those that the
+ * model's own thresholds let pass, or null. `explain(label, button)` is called when a tag is chosen, `changed` when other
+ * tags are shown, `say` with what a screen reader should know.
  */
 export function card(model, text, answers, { explain, changed, say }) {
   const { low, high } = range(model, answers.free.labels);
@@ -30,8 +30,7 @@ export function card(model, text, answers, { explain, changed, say }) {
   function update() {
     const threshold = Number(slider.value);
     slider.disabled = own.checked;
-    const words = own.checked ? "Each label has a threshold of its own." : sentence(model.curve, threshold);
-    beside.textContent = own.checked ? words : `${threshold.toFixed(2)}: ${words}`;
+    beside.textContent = own.checked ? "Each label has a threshold of its own." : sentence(model.curve, threshold);
     slider.setAttribute("aria-valuetext", beside.textContent);
     render();
     changed();
@@ -42,8 +41,9 @@ export function card(model, text, answers, { explain, changed, say }) {
     const best = Math.max(...answers.free.labels.map((label) => label.score), Number.MIN_VALUE);
     list.replaceChildren(...labels.map((label) => element("li", {}, tag(label, model.score_kind === "ranking" ? best : 1))));
     const hidden = own.checked ? 0 : answers.free.labels.length - labels.length;
+    const cut = labels.length >= answers.most ? `No more than ${counted(answers.most, "tag")} asked for: further ones may reach the threshold.` : "";
     below.textContent = labels.length
-      ? hidden ? `${counted(hidden, "further tag")} below the threshold` : ""
+      ? hidden ? `${counted(hidden, "further tag")} below the threshold` : cut
       : hidden ? `No tag reaches the threshold; the best has ${best.toFixed(3)}.` : "The model gives this text no tag.";
   }
 

@@ -32,6 +32,7 @@ const percent = (share) => `${Math.round(100 * share)} %`;
 /** The sentence beside the slider. */
 export function sentence(curve, threshold) {
   const point = expected(curve, threshold);
-  if (!point) return "How precise this is was not measured: this model has seen no validation documents.";
-  return `Expected precision ${percent(point.precision)}, recall ${percent(point.recall)}`;
+  const at = threshold.toFixed(2);
+  if (!point) return `At ${at}; the precision to expect was not measured, since the model has seen no validation documents.`;
+  return `At ${at}: expected precision ${percent(point.precision)}, recall ${percent(point.recall)}`;
 }
