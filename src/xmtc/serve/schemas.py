@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 MAX_K = 1000  # labels for a document, in one answer
 MAX_SEARCH = 100  # labels that a search lists
@@ -18,8 +18,20 @@ def _without_nul(text: str) -> str:
     return text
 
 
+def _document_kind(document: Any) -> str | None:
+    return "text" if isinstance(document, str) else "fields" if isinstance(document, dict) else None
+
+
 #: A text; NUL characters come from broken conversions, and databases and C programs stop at them.
 Text = Annotated[str, AfterValidator(_without_nul), Field(json_schema_extra={"pattern": "^[^\\u0000]*$"})]
+Document = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[dict[str, Text], Tag("fields")],
+    Discriminator(
+        _document_kind,
+        custom_error_type="document",
+        custom_error_message="a text, or an object with text fields, was expected",
+    ),
+]
 LabelId = Annotated[Text, Field(min_length=1, max_length=MAX_LABEL)]
 
 
@@ -32,7 +44,7 @@ class Request(BaseModel):
 class PredictRequest(Request):
     """Documents to tag."""
 
-    documents: Annotated[list[Text | dict[Text, Text]], Field(min_length=1)]
+    documents: Annotated[list[Document], Field(min_length=1)]
     """Texts, or objects with the fields that the model's training documents had (`text`, or `title` and `body`)."""
     k: Annotated[int, Field(ge=1, le=MAX_K, strict=True)] | None = None
     """Labels of each document, at most: 5 if not given, with a threshold 100."""
