@@ -17,7 +17,7 @@ import pytest
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.cli import main
-from xmtc.cli.folder_lock import folder_lock
+from xmtc.folder_lock import folder_lock
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import XmtcError
 from xmtc.models.knn import NearestNeighbours
@@ -212,7 +212,7 @@ def test_sigterm_handler_is_gone_after_a_command(run: Run) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from xmtc.cli.folder_lock import folder_lock
+from xmtc.folder_lock import folder_lock
 with folder_lock(Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()

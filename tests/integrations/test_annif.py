@@ -28,7 +28,7 @@ import annif.parallel
 from annif.registry import AnnifRegistry
 
 from xmtc.integrations.annif import Config, DataFolder
-from xmtc.integrations.annif.backend import XmtcBackend, unit_scores
+from xmtc.integrations.annif.backend import XmtcBackend
 from xmtc.integrations.annif.hyperopt import SPACES, Objective
 from xmtc.integrations.annif.settings import ANNIF_SETTINGS, OWN_SETTINGS, limit_of, settings_of
 
@@ -212,7 +212,7 @@ def test_few_documents_are_not_held_out(place: Path) -> None:
 def test_scores_that_only_order_labels_keep_their_order() -> None:
     scores = np.array([[50.0, 20.0, 19.9, 0.0, -3.0, -40.0]], np.float32)
     top = Predictions(np.arange(6, dtype=np.int32)[None], scores, LabelSet.of("abcdef"), ScoreKind.RANKING)
-    mapped = unit_scores(top).scores[0]
+    mapped = top.unit_scores().scores[0]
     assert (np.diff(mapped) < 0).all()
     assert mapped[3] == 0.5
     assert 0 < mapped.min() <= mapped.max() < 1
