@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -20,6 +18,7 @@ from xmtc.serve import annif_api, health, native_api
 from xmtc.serve.api_docs import docs_page
 from xmtc.serve.feedback import FeedbackFile
 from xmtc.serve.front import CLIENT_GONE, Front
+from xmtc.serve.page import page_routes
 from xmtc.serve.problems import ANNIF_PATHS, ClientGone, bad_input, problem, reason_of
 from xmtc.serve.served_models import ServedModels
 from xmtc.serve.settings import ServeSettings
@@ -49,8 +48,7 @@ def create_app(settings: ServeSettings) -> FastAPI:
     app.state.server = state
     for router in (native_api.router, annif_api.router, health.router):
         app.include_router(router)
-    if importlib.util.find_spec("xmtc.serve.page"):
-        app.include_router(importlib.import_module("xmtc.serve.page").page_routes())
+    app.include_router(page_routes())
     app.add_api_route("/docs", docs_page, include_in_schema=False)
     for kind in (HTTPException, RequestValidationError, ClientGone, XmtcError):
         app.add_exception_handler(kind, _refuse)

@@ -112,6 +112,9 @@ class ExplainResponse(BaseModel):
     text: str
     words: list[WordWeight]
     spans: list[SpanWeight]
+    """Of a model with attention: the parts that it read."""
+    places: list[SpanWeight]
+    """What to shade: the spans, or wherever a word with a weight stands; none overlap."""
     evidence: list[str]
 
 

@@ -23,6 +23,7 @@ function say(message) {
   status.classList.toggle("failed", failed);
   status.textContent = failed ? message.message : message;
   if (message instanceof api.Problem && message.status === 401) {
+    status.textContent = at("token").value ? "The server does not accept this token." : "This server asks for a token.";
     at("access").open = true;
     at("token").focus();
   }
