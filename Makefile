@@ -17,7 +17,7 @@ FAST_TESTS := tests/corpus tests/text tests/labelspace tests/search tests/evalua
               tests/test_recipes.py tests/test_storage.py tests/test_errors.py tests/test_predictions.py
 FAST_MODELS := prior or knn or dismec
 
-.PHONY: help demo test test-fast test-core test-neural test-pythons test-lowest test-annif check package bench bench-speed docs clean
+.PHONY: help demo test test-fast test-core test-neural test-pythons test-lowest test-annif test-image check package bench bench-speed docs clean
 help:
 	@echo "make demo   train on the shipped corpus and tag some documents"
 	@echo "make test   run all tests"
@@ -27,6 +27,7 @@ help:
 	@echo "make test-pythons  the same with every Python from 3.11 to 3.13 that there is (minutes; not in CI)"
 	@echo "make test-lowest  the same with the oldest libraries that the core allows (minutes; not in CI)"
 	@echo "make test-annif  the core installs and works beside Annif, and as its backend (minutes; not in CI)"
+	@echo "make test-image  the steps of the Dockerfile, then on a read-only root (root only, minutes; not in CI)"
 	@echo "make check  formatting, lint, types, the rule which room imports which"
 	@echo "make bench  our models beside other programs, which it installs, on the corpora in DATA=$(DATA); takes hours"
 	@echo "make bench-speed  how fast tf-idf, reading, metrics and neighbours are beside what others take"
@@ -80,6 +81,10 @@ test-lowest: $(STAMP)
 test-annif: $(STAMP)
 	@echo "==> the core beside Annif"
 	@$(BIN)/python tools/check_annif.py
+
+test-image:
+	@echo "==> the image without Docker"
+	@$(PYTHON) tools/check_image.py
 
 check: $(STAMP)
 	@echo "==> formatting and lint"

@@ -164,6 +164,7 @@ class PageCheck:
                     print(f"{self.where}: {name}: axe, {each['impact']}: {each['id']}: {places}")
             self.looked += 1
         if self.shots:
+            page.mouse.move(0, 0)  # else something may look as if it were pointed at
             self.shots.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=str(self.shots / f"{self.where.replace(' ', '-')}-{name}.png"), full_page=True)
 
@@ -222,13 +223,14 @@ class PageCheck:
             "below the threshold" in page.inner_text("article") or "No tag reaches" in page.inner_text("article"),
             "what is hidden is counted",
         )
-        page.keyboard.press("Home")
+        page.click("button.main")  # as it was
+        until(page, "document.getElementById('status').textContent.endsWith('.')")
 
     def explained(self, page: Any) -> None:
         """A tag that is chosen shades the words that spoke for it."""
-        page.click(".tag >> nth=0")
+        page.click(".tag >> nth=1")
         page.wait_for_selector("#why mark")
-        self.expect(page.get_attribute(".tag >> nth=0", "aria-pressed") == "true", "the tag is pressed")
+        self.expect(page.get_attribute(".tag >> nth=1", "aria-pressed") == "true", "the tag is pressed")
         marks = page.eval_on_selector_all("#why .shaded mark", "all => all.map((one) => one.textContent)")
         self.expect(all(mark in TEXT for mark in marks), f"marks are words of the text: {marks}")
         self.expect(page.eval_on_selector("#why .shaded", "one => one.textContent") == TEXT, "the text is whole")
