@@ -56,6 +56,8 @@ def main() -> int:
             for shape, size in SHAPES.items():
                 check.all_of(scheme, shape, size)
         check.keyboard()
+        for name, size in (("medium", (1000, 800)), ("tiny", (320, 640))):  # 1280 pixels at a zoom of 400 %
+            check.all_of("light", name, size)
         browser.close()
     for line in check.wrong:
         print(f"wrong: {line}")
@@ -213,6 +215,7 @@ class PageCheck:
         everything = page.locator(".tag").count()
         self.expect("expected precision" in page.inner_text("output"), "the precision is beside the slider")
         first = page.inner_text("output")
+        self.measured(page)
         for _ in range(60):
             page.keyboard.press("ArrowRight")
         self.expect(page.locator(".tag").count() < everything, "a higher threshold leaves fewer tags")
@@ -225,6 +228,23 @@ class PageCheck:
         )
         page.click("button.main")  # as it was
         until(page, "document.getElementById('status').textContent.endsWith('.')")
+
+    def measured(self, page: Any) -> None:
+        """What the page expects of a threshold is what the model has measured, between two points in proportion."""
+        ask = f"fetch('v1/models', {{headers: {{Authorization: 'Bearer {TOKEN}'}}}}).then((answer) => answer.json())"
+        curve = page.evaluate(ask)["models"][0]["curve"]
+        points = sorted((point["threshold"], point["precision"]) for point in curve)
+        for _ in range(3):
+            for _ in range(30):
+                page.keyboard.press("ArrowRight")
+            at = float(page.input_value("article input[type=range]"))
+            low = max((point for point in points if point[0] < at), default=points[0])
+            high = min((point for point in points if point[0] >= at), default=points[-1])
+            part = (at - low[0]) / (high[0] - low[0]) if low[0] < at < high[0] else 0.5
+            expected = low[1] + part * (high[1] - low[1])
+            shown = int(page.inner_text("output").partition("precision ")[2].split()[0])
+            self.expect(abs(100 * expected - shown) < 1, f"precision at {at}: {shown}, measured {100 * expected:.1f}")
+        page.keyboard.press("Home")
 
     def explained(self, page: Any) -> None:
         """A tag that is chosen shades the words that spoke for it."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from xmtc.corpus.corpus import Corpus
+from xmtc.models.registry import make
+from xmtc.serve.app import create_app
 from xmtc.serve.page import HEADERS, PageFile, page_files, page_routes
+from xmtc.serve.settings import ServeSettings
 
 FILES = page_files()
 
@@ -132,3 +137,32 @@ def test_the_look_is_that_of_the_reports() -> None:
     given = set(re.findall(r"(--[\w-]+):", text_of("look.css") + text_of("shading.css") + page))
     assert used - given <= {"--shade"}, "set by the script"
     assert "prefers-color-scheme: dark" in text_of("look.css")
+
+
+def test_a_server_with_a_token_sends_the_page_without_one_and_what_the_page_reads_with_it(tmp_path: Path) -> None:
+    texts = ["red apple", "green apple", "blue sky", "grey sky"]
+    make("knn").fit(Corpus.of(texts, [["fruit"], ["fruit"], ["sky"], ["sky"]])).save(tmp_path / "tagger")
+    settings = ServeSettings(models=(str(tmp_path / "tagger"),), token="t" * 16, feedback=tmp_path / "feedback.jsonl")
+    with TestClient(create_app(settings)) as server:
+        page = server.get("/")
+        assert page.status_code == 200
+        assert {header: page.headers[header] for header in HEADERS} == HEADERS, "the server's own are stricter"
+        refused = server.get("/v1/models")
+        assert (refused.status_code, isinstance(refused.json()["detail"], str)) == (401, True)
+        server.headers["Authorization"] = f"Bearer {settings.token}"
+        (model,) = server.get("/v1/models").json()["models"]
+        read = {"id", "title", "labels", "documents", "score_kind", "explains", "tuned", "curve"}
+        assert read <= set(model)
+        path = f"/v1/models/{model['id']}"
+        asked = {"documents": ["an apple 🍏 apple"], "k": 10, "threshold": None}
+        answer = server.post(f"{path}/predict", json=asked).json()
+        assert {"version", "score_kind"} <= set(answer)
+        best = answer["results"][0]["labels"][0]
+        assert (best["id"], best["path"][-1] == best["name"], best["score"] > 0) == ("fruit", True, True)
+        why = server.post(f"{path}/explain", json={"text": asked["documents"][0], "label": best["id"]}).json()
+        assert [why["text"][at["start"] : at["end"]] for at in why["places"]] == ["apple", "apple"]
+        assert {"name", "score", "words", "evidence"} <= set(why)
+        found = server.get(f"{path}/labels", params={"search": "sk", "limit": 12}).json()["labels"]
+        assert [label["id"] for label in found] == ["sky"]
+        told = {"text": "a sky", "labels": ["sky"], "predicted": ["fruit"]}
+        assert server.post(f"{path}/feedback", json=told).status_code == 202
