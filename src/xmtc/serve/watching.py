@@ -18,12 +18,12 @@ SECONDS = 1.0  # between two looks
 Look = tuple[int, int, int] | None
 
 
-async def watch(state: ServerState, seconds: float = SECONDS) -> None:
+async def watch(state: ServerState) -> None:
     """Look at the folders again and again; runs until it is cancelled."""
     # The first look finds what was loaded at the start, or what came since.
     looks: dict[str, Look] = {served.id: None for served in state.models if not is_address(served.place)}
     while True:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(SECONDS)
         for id, before in looks.items():
             now = look(state.models[id].place)
             if now is not None and now != before:
