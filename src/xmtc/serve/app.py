@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -85,7 +86,7 @@ async def _warm_up(state: ServerState) -> None:
     """Use each model once, then be ready."""
     for served in state.models:
         try:
-            await state.queue.do(served.warm_up)
+            await state.queue.do(partial(served.warm_up, state.settings.max_batch))
         except Exception as error:
             state.failure = error  # which ends the server
             return

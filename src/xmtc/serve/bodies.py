@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -59,7 +58,7 @@ async def form_body(request: Request) -> dict[str, str]:
     return dict(pairs)
 
 
-def body_of(schema: type[BaseModel] | TypeAdapter[Any], media_type: str = JSON) -> Mapping[str, Any]:
+def body_of(schema: type[BaseModel] | TypeAdapter[Any], media_type: str = JSON) -> dict[str, Any]:
     """For OpenAPI: an operation takes such a body."""
     described = schema.json_schema() if isinstance(schema, TypeAdapter) else schema.model_json_schema()
     return {"requestBody": {"required": True, "content": {media_type: {"schema": inlined(described)}}}}

@@ -34,13 +34,13 @@ async def learn_from(state: ServerState, id: str, pairs: Pairs) -> None:
             raise Refused(400, "no document has a text and a subject of the vocabulary")
         try:
             # Shielded: a client that goes away does not leave the work half done.
-            fresh = await asyncio.shield(asyncio.to_thread(learned, served, known))
+            fresh = await asyncio.shield(asyncio.to_thread(learned, served, known, state.settings.max_batch))
         except (XmtcError, OSError) as error:
             raise Refused(503, str(error)) from error
         state.take_over(fresh)
 
 
-def learned(served: ServedModel, pairs: Pairs) -> ServedModel:
+def learned(served: ServedModel, pairs: Pairs, max_batch: int) -> ServedModel:
     """The next version of a model, written to its folder; the folder before stays beside it, for whoever regrets."""
     if is_address(served.place):
         raise XmtcError(f"{served.place}: a model of the Hub is served, which cannot be written back")
@@ -52,7 +52,7 @@ def learned(served: ServedModel, pairs: Pairs) -> ServedModel:
         )
         _keep(target)
         model.save(target)
-        return ServedModel.load(served.id, served.place).warm_up()
+        return ServedModel.load(served.id, served.place).warm_up(max_batch)
 
 
 def _known(served: ServedModel, pairs: Pairs) -> tuple[Pairs, int]:

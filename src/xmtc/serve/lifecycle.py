@@ -81,13 +81,16 @@ def serve(settings: ServeSettings, host: str, port: int) -> None:
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens at an address; an OSError that names the address if it cannot."""
     address = f"{f'[{host}]' if ':' in host else host}:{port}"
+    # The protocol is named because asyncio sends small answers at once (TCP_NODELAY) only where it is.
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
     except OSError as error:
-        raise ConfigError(
-            f"cannot listen at {address}: {error.strerror or error}; give another --host or --port"
-        ) from error
+        listener.close()
+        problem = f"cannot listen at {address}: {error.strerror or error}"
+        raise ConfigError(f"{problem}; give another --host or --port") from error
     log("listening", address=f"http://{address.rpartition(':')[0]}:{listener.getsockname()[1]}")
     return listener
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
+from numpy.typing import NDArray
 
 from xmtc.errors import XmtcError
 from xmtc.evaluation.evaluate import THRESHOLD_DEPTH
@@ -29,10 +29,9 @@ from xmtc.serve.schemas import (
     PredictRequest,
     PredictResponse,
 )
-from xmtc.serve.served_models import ServedModel
+from xmtc.serve.served_models import LENGTH, ServedModel
 from xmtc.serve.state import note, state_of
 
-LENGTH = 5  # of a list, unless the request says
 DIGITS = 6  # of a score
 router = APIRouter(prefix="/v1/models", tags=["xmtc"])
 
@@ -164,7 +163,7 @@ def check_language(wanted: str | None, there: str) -> None:
         raise bad_input([("language", f"the names of the labels are in {there!r}, not in {wanted!r:.50}")])
 
 
-def _threshold(served: ServedModel, wanted: float | str | None) -> float | Sequence[float] | Any:
+def _threshold(served: ServedModel, wanted: float | str | None) -> float | NDArray[np.float32] | None:
     """The threshold that a request wants: a number, one for each label, or None."""
     if wanted is None:
         return None
@@ -177,4 +176,4 @@ def _threshold(served: ServedModel, wanted: float | str | None) -> float | Seque
         check_threshold(float(wanted), served.model.score_kind)
     except XmtcError as error:
         raise bad_input([("threshold", str(error))]) from error
-    return wanted
+    return float(wanted)

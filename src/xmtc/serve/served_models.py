@@ -14,6 +14,7 @@ import numpy as np
 from xmtc.corpus.builder import PARAGRAPH
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, ConfigError
+from xmtc.evaluation.evaluate import THRESHOLD_DEPTH
 from xmtc.hub import is_address
 from xmtc.models.base import Model
 from xmtc.models.registry import CATALOGUE, model_class
@@ -24,7 +25,8 @@ from xmtc.storage import opening
 
 CURVE_POINTS = 200  # of the curve of precision and recall that clients get
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-TRIAL = "A first text, so that all is compiled and read before anybody waits for it."
+LENGTH = 5  # of a list, unless a request says
+NAMES_TRIED = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +55,16 @@ class ServedModel:
         times = model.training_.get("updates", NO_UPDATE)["times"]
         return cls(id, place, f"{1 + times}.{str(manifest['checksum'])[:12]}", str(manifest.get("created", "")), model)
 
-    def warm_up(self) -> ServedModel:
+    def warm_up(self, max_batch: int) -> ServedModel:
         """Do once what requests will do, so that kernels are compiled and files are checked and read."""
-        top = self.model.predict([TRIAL], 5)
-        self.model.predict([TRIAL] * 2, 5)
-        if self.model.capabilities.explain and len(top.ids) and top.ids[0, 0] >= 0:
-            self.model.explain(TRIAL, self.labels.key(int(top.ids[0, 0])))
-        self.search.find(TRIAL, 1)
+        # Names of labels have words that the model knows; batches of other sizes take other ways through kernels.
+        some = " ".join(self.labels.name(at) for at in range(min(NAMES_TRIED, len(self.labels))))
+        for documents in (1, 2, max_batch):
+            top = self.model.predict([some] * documents, LENGTH)
+        self.model.predict([some], THRESHOLD_DEPTH)
+        if self.model.capabilities.explain and top.ids[0, 0] >= 0:
+            self.model.explain(some, self.labels.key(int(top.ids[0, 0])))
+        self.search.find(some, 1)
         return self
 
     @property

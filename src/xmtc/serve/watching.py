@@ -18,12 +18,12 @@ SECONDS = 1.0  # between two looks
 Look = tuple[int, int, int] | None
 
 
-async def watch(state: ServerState, seconds: float = SECONDS) -> None:
+async def watch(state: ServerState) -> None:
     """Look at the folders again and again; runs until it is cancelled."""
     # The first look finds what was loaded at the start, or what came since.
     looks: dict[str, Look] = {served.id: None for served in state.models if not is_address(served.place)}
     while True:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(SECONDS)
         for id, before in looks.items():
             now = look(state.models[id].place)
             if now is not None and now != before:
@@ -35,7 +35,7 @@ async def renew(state: ServerState, id: str) -> None:
     """Take over what is in a model's folder; if it is bad, the version that is served stays."""
     served = state.models[id]
     try:
-        fresh = await asyncio.to_thread(_tried, served)
+        fresh = await asyncio.to_thread(_tried, served, state.settings.max_batch)
     except Exception as error:
         # Whatever is wrong with a folder must not end the server that has a good model.
         state.metrics.bad_folders.labels(id).inc()
@@ -46,9 +46,9 @@ async def renew(state: ServerState, id: str) -> None:
         state.take_over(fresh)
 
 
-def _tried(served: ServedModel) -> ServedModel:
+def _tried(served: ServedModel, max_batch: int) -> ServedModel:
     fresh = ServedModel.load(served.id, served.place)
-    return fresh if fresh.version == served.version else fresh.warm_up()
+    return fresh if fresh.version == served.version else fresh.warm_up(max_batch)
 
 
 def look(place: str) -> Look:
