@@ -154,12 +154,12 @@ def test_a_server_with_a_token_sends_the_page_without_one_and_what_the_page_read
         read = {"id", "title", "labels", "documents", "score_kind", "explains", "tuned", "curve"}
         assert read <= set(model)
         path = f"/v1/models/{model['id']}"
-        asked = {"documents": ["an apple 🍏 apple"], "k": 10, "threshold": None}
-        answer = server.post(f"{path}/predict", json=asked).json()
+        text = "an apple 🍏 apple"
+        answer = server.post(f"{path}/predict", json={"documents": [text], "k": 10, "threshold": None}).json()
         assert {"version", "score_kind"} <= set(answer)
         best = answer["results"][0]["labels"][0]
         assert (best["id"], best["path"][-1] == best["name"], best["score"] > 0) == ("fruit", True, True)
-        why = server.post(f"{path}/explain", json={"text": asked["documents"][0], "label": best["id"]}).json()
+        why = server.post(f"{path}/explain", json={"text": text, "label": best["id"]}).json()
         assert [why["text"][at["start"] : at["end"]] for at in why["places"]] == ["apple", "apple"]
         assert {"name", "score", "words", "evidence"} <= set(why)
         found = server.get(f"{path}/labels", params={"search": "sk", "limit": 12}).json()["labels"]

@@ -45,7 +45,7 @@ class KernelCache:
             reader = _opened(read, function)
             if reader is not None:
                 self._layers.append(reader)
-        self.place = self._layers[0 if self._writer is None else -1].cache_path if self._layers else _wanted(function)
+        self.place = self._wanted(function) if self.unwritable else self._writer.cache_path
 
     @property
     def unwritable(self) -> bool:
@@ -56,6 +56,11 @@ class KernelCache:
     def cache_path(self) -> str:
         """The folder, as numba's statistics show it."""
         return self.place
+
+    def _wanted(self, function: Callable[..., Any]) -> str:
+        """The folder that a user would expect to be written: the one that was named, or the one beside the source."""
+        wanted = numba.config.CACHE_DIR or str(Path(function.__code__.co_filename).parent / "__pycache__")
+        return next((layer.cache_path for layer in self._layers if layer.cache_path.startswith(wanted)), wanted)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """The compiled version for these types, or None."""
@@ -149,11 +154,6 @@ def _opened(kind: type[Any], function: Callable[..., Any]) -> Any:
         return kind(function)
     except (RuntimeError, OSError):  # "no locator available"; the source cannot be read
         return None
-
-
-def _wanted(function: Callable[..., Any]) -> str:
-    """The folder that a user would expect: the one that was named, or the one beside the source."""
-    return numba.config.CACHE_DIR or str(Path(function.__code__.co_filename).parent / "__pycache__")
 
 
 @contextmanager

@@ -27,7 +27,7 @@ export function range(model, labels) {
   return low < high ? { low, high } : { low: low - 1, high };
 }
 
-const percent = (share) => `${Math.round(100 * share)} %`;
+const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 
 /** The sentence beside the slider. */
 export function sentence(curve, threshold) {
