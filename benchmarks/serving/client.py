@@ -24,6 +24,7 @@ class Answer:
     request_id: str
     body: bytes = b""
     retry_after: str | None = None
+    number: int = -1  # of the body that was sent
 
     def json(self) -> Any:
         """The body as data."""
@@ -106,6 +107,7 @@ async def closed_loop(
         connection, at = Connection(port), number
         while time.perf_counter() < end:
             answer = await connection.post(path, bodies[at % len(bodies)])
+            answer.number = at % len(bodies)
             if answer.status == NOT_SENT:
                 break
             if not keep_bodies:

@@ -51,8 +51,8 @@ class Server:
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
     def answered(self) -> set[str]:
-        """The ids of the requests that the server has answered with 200."""
-        return {line["request_id"] for line in self.lines() if line["event"] == "request" and line["status"] == 200}
+        """The ids of the predictions that the server has answered with 200."""
+        return {line["request_id"] for line in self.lines() if line.get("status") == 200 and "documents" in line}
 
     def memory(self) -> float:
         """Megabytes that the process has in memory."""

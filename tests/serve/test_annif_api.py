@@ -40,7 +40,7 @@ def test_a_form_gets_suggestions(client: TestClient) -> None:
     answer = client.post(SUGGEST, data={"text": "blue sky", "limit": "2", "metadata_author": "N. N.", "project": "x"})
     assert answer.headers["content-type"] == "application/json"
     results = SuggestionResultList.model_validate_json(answer.content).results
-    assert [(hit.uri, hit.label, hit.notation) for hit in results][0] == (KEYS[1], "Weather and sky", None)
+    assert (results[0].uri, results[0].label, results[0].notation) == (KEYS[1], "Weather and sky", None)
     assert len(results) == 2
     assert all(0 < hit.score <= 1 for hit in results)
 

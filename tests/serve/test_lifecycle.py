@@ -125,7 +125,8 @@ def test_slow_and_half_closed_clients_hold_nobody_up(patient: Process) -> None:
         connection = socket.create_connection(("127.0.0.1", patient.port))
         connection.sendall(start)
         slow.append(connection)
-    head = b"POST /v1/models/tagger/predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+    head = b"POST /v1/models/tagger/predict HTTP/1.1\r\nHost: a\r\n"
+    head += b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
     dripping = socket.create_connection(("127.0.0.1", patient.port))
     dripping.sendall(head)
     half = socket.create_connection(("127.0.0.1", patient.port))

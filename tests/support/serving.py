@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import xmtc
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.serve.app import create_app
+from xmtc.serve.lifecycle import OrderlyServer, config_of, listening
 from xmtc.serve.settings import ServeSettings
 
 KEYS = ["http://example.org/fruit", "http://example.org/sky", "http://example.org/berry"]
@@ -47,3 +49,19 @@ def running(*models: Path | str, ready: bool = True, **settings: Any) -> Iterato
         while ready and client.get("/ready").status_code != 200:
             time.sleep(0.005)
         yield client
+
+
+@contextmanager
+def listening_server(*models: Path | str, **settings: Any) -> Iterator[int]:
+    """The port of a server of these models, which runs in a thread."""
+    options = ServeSettings(tuple(map(str, models)), **settings)
+    app = create_app(options)
+    server = OrderlyServer(config_of(app, options), app.state.server)
+    with listening("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        while app.state.server.phase != "ready":
+            time.sleep(0.005)
+        yield listener.getsockname()[1]
+        server.should_exit = True
+        thread.join()

@@ -167,7 +167,7 @@ async def _suggested(
 ) -> list[list[dict[str, Any]]]:
     """The subjects of each text, as Annif lists them; a text without a word has none."""
     state = state_of(request)
-    if language not in (None, state.settings.language):
+    if language and language != state.settings.language:
         raise Refused(400, f'language "{language[:50]}" not supported by vocabulary')
     if not texts:
         return []

@@ -70,7 +70,7 @@ def serve(settings: ServeSettings, host: str, port: int) -> None:
     log_to_stderr()
     # The event loop must get its turn in time while a batch is computed in Python code.
     sys.setswitchinterval(SWITCH_SECONDS)
-    server = OrderlyServer(_config(app, settings, host, port), app.state.server)
+    server = OrderlyServer(config_of(app, settings), app.state.server)
     with listening(host, port) as listener:
         server.run([listener])
     if app.state.server.failure is not None:
@@ -95,11 +95,10 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _config(app: FastAPI, settings: ServeSettings, host: str, port: int) -> uvicorn.Config:
+def config_of(app: FastAPI, settings: ServeSettings) -> uvicorn.Config:
+    """How uvicorn is to serve the application."""
     return uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=PromptProtocol,
         ws="none",
         log_config=None,
