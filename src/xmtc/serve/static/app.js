@@ -63,11 +63,15 @@ async function tag() {
   if (!models.length && !(await listModels())) return;
   const words = text.value;
   const k = Number(many.value);
-  const chosen = [...new Set([model.value, other.value])].filter(Boolean).map((id) => models.find((each) => each.id === id));
+  const find = (id) => models.find((each) => each.id === id);
+  let chosen = [...new Set([model.value, other.value])].filter(Boolean).map(find);
   tags.setAttribute("aria-busy", "true");
   say("Tagging ...");
   try {
     const found = await Promise.all(chosen.map((asked) => answers(asked, words, k, signal)));
+    if (found.some(({ free }, index) => free.version !== chosen[index].version) && (await listModels())) {
+      chosen = chosen.map((old) => find(old.id) ?? old); // a new version has another curve
+    }
     forget();
     cards = chosen.map((asked, index) => card(asked, words, { ...found[index], most: k }, {
       explain: (label, button) => explain(asked, words, label, index, button),
