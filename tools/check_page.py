@@ -33,6 +33,12 @@ TEXT = (
 HOSTILE = (
     '<img src=x onerror="document.title=\'broken\'"><script>document.title="broken"</script> mail \U0001f4e7 server'
 )
+DROP = """() => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File(["a dropped mail server"], "mail.txt"));
+  document.body.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+}"""
+ANSWERED = r"/ tags?\.$|No |UTF-8/.test(document.getElementById('status').textContent)"
 SHAPES = {"wide": (1280, 900), "narrow": (390, 844)}
 TOKEN = "page-check-token"
 
@@ -227,7 +233,7 @@ class PageCheck:
             "what is hidden is counted",
         )
         page.click("button.main")  # as it was
-        until(page, "document.getElementById('status').textContent.endsWith('.')")
+        until(page, ANSWERED)
 
     def measured(self, page: Any) -> None:
         """What the page expects of a threshold is what the model has measured, between two points in proportion."""
@@ -289,7 +295,7 @@ class PageCheck:
         """Markup in a text stays text, and characters outside the first plane do not shift the marks."""
         page.fill("#text", HOSTILE)
         page.click("button.main")
-        until(page, "document.getElementById('status').textContent.endsWith('.')")
+        until(page, ANSWERED)
         if page.locator("button.tag").count():
             page.click("button.tag >> nth=0")
             page.wait_for_selector("#why:not([hidden])")
@@ -329,10 +335,13 @@ class PageCheck:
             with page.expect_file_chooser() as chooser:
                 page.click("#open")
             chooser.value.set_files({"name": name, "mimeType": "text/plain", "buffer": content})
-            until(page, "document.getElementById('status').textContent.endsWith('.')")
+            until(page, ANSWERED)
             page.wait_for_timeout(300)
             self.expect(page.input_value("#text") == words, f"{name}: the text is {page.input_value('#text')}")
         self.expect("UTF-8" in page.inner_text("#status.failed"), "a file that is no text is refused")
+        page.evaluate(DROP)
+        until(page, "document.getElementById('text').value === 'a dropped mail server'")
+        page.wait_for_selector("#status:not(.failed)")
         page.click("#clear")
         self.expect(page.locator("article").count() == 0, "everything is cleared")
         context.close()
