@@ -10,6 +10,7 @@ import asyncio
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -157,13 +158,18 @@ class InferenceQueue:
         self._metrics.batch_seconds.labels(model).observe(seconds)
         self._metrics.documents.labels(model).inc(documents)
         self._next()  # first, so that the thread works while answers are written
-        for work, answer in answers:
-            if work.future.done():
-                continue
+        self._hand_out(deque(answers))
+
+    def _hand_out(self, answers: deque[tuple[Work, Any]]) -> None:
+        """Bring the answers one after the other, so that between them the loop turns to what comes in."""
+        work, answer = answers.popleft()
+        if not work.future.done():
             if isinstance(answer, Exception):
                 work.future.set_exception(answer)
             else:
                 work.future.set_result(answer)
+        if answers:
+            self._loop.call_soon(self._hand_out, answers)
 
 
 class InferenceThread:

@@ -60,7 +60,7 @@ async def predict(request: Request, model: str) -> Json:
     top: Predictions = await state.answer(request, Work(served, texts, length))
     if threshold is not None:
         top = top.threshold(threshold).top(body.k or length)
-    results = [{"labels": labels} for labels in labels_of(top)]
+    results = [{"labels": labels} for labels in labels_of(served, top)]
     answer = {"model": model, "version": served.version, "score_kind": top.kind.value, "results": results}
     if state.settings.log_texts:
         note(request, results=results)
@@ -138,15 +138,15 @@ async def feedback(request: Request, model: str) -> Json:
     return Json({"request_id": request_id}, 202)
 
 
-def labels_of(top: Predictions) -> list[list[dict[str, Any]]]:
+def labels_of(served: ServedModel, top: Predictions) -> list[list[dict[str, Any]]]:
     """The labels of each document as plain data."""
-    known = top.labels
+
+    def entry(at: int, score: float) -> dict[str, Any]:
+        key, name, path = served.described(at)
+        return {"id": key, "name": name, "score": round(score, DIGITS), "path": path}
+
     return [
-        [
-            {"id": known.key(at), "name": known.name(at), "score": round(score, DIGITS), "path": known.path_names(at)}
-            for at, score in zip(ids, scores, strict=True)
-            if at >= 0
-        ]
+        [entry(at, score) for at, score in zip(ids, scores, strict=True) if at >= 0]
         for ids, scores in zip(top.ids.tolist(), top.scores.tolist(), strict=True)
     ]
 
