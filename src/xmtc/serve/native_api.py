@@ -18,6 +18,7 @@ from xmtc.serve.bodies import Json, body_of, json_body
 from xmtc.serve.problems import Refused, bad_input
 from xmtc.serve.responses import PROBLEMS, problems
 from xmtc.serve.schemas import (
+    MAX_ANSWER,
     MAX_LABEL,
     MAX_SEARCH,
     ExplainRequest,
@@ -57,6 +58,9 @@ async def predict(request: Request, model: str) -> Json:
     threshold = _threshold(served, body.threshold)
     # As `xmtc predict`: a threshold cuts a long list.
     length = body.k or LENGTH if threshold is None else max(body.k or 0, THRESHOLD_DEPTH)
+    if length * len(texts) > MAX_ANSWER:
+        reason = f"{length:,} labels for each of {len(texts):,} documents are more than {MAX_ANSWER:,} in one answer"
+        raise bad_input([("k", f"{reason}; ask for fewer, or send fewer documents")])
     top: Predictions = await state.answer(request, Work(served, texts, length))
     if threshold is not None:
         top = top.threshold(threshold).top(body.k or length)
