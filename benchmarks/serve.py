@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--overload", type=float, default=600.0, help="seconds of overload")
     parser.add_argument("--factor", type=float, default=4.0, help="how much more than the server can serve")
-    parser.add_argument("--documents", type=int, default=8, help="in a request, while overloaded")
+    parser.add_argument("--documents", type=int, default=64, help="in a request, while overloaded")
     parser.add_argument("--queue", type=int, default=1024, help="--max-queue while overloaded")
     parser.add_argument("--stops", type=int, default=20)
     parser.add_argument("--swaps", type=int, default=20)

@@ -81,7 +81,7 @@ def ask(annif: Path, place: Path, port: int) -> None:
     (place / "vocabulary.tsv").write_text("".join(f"<{uri(topic)}>\t{topic.title()}\n" for topic in TOPICS))
     lines = [f"{words}\t<{uri(topic)}>" for topic, words in TOPICS.items()]
     (place / "documents.tsv").write_text("\n".join(lines) + "\n")
-    run([annif, "load-vocab", "topics", "vocabulary.tsv"], place)
+    run([annif, "load-vocab", "--language", "en", "topics", "vocabulary.tsv"], place)
     suggested = run([annif, "suggest", "served", "--limit", "2"], place, "violin and choir")
     print(suggested)
     assert suggested.startswith(f"<{uri('music')}>\tMusic\t"), suggested

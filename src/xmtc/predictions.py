@@ -175,7 +175,8 @@ class Predictions:
 
         The curve, (1 + s / (1 + |s|)) / 2, has 0.5 at 0 and, unlike a sigmoid, does not end up at 1 for large scores.
 
-        >>> Predictions(np.array([[1, 0]], np.int32), np.array([[1, 0]], np.float32), LabelSet.of("ab")).unit_scores()
+        >>> scores = np.array([[1, 0]], np.float32)
+        >>> Predictions(np.array([[1, 0]], np.int32), scores, LabelSet.of(["a", "b"])).unit_scores()
         Predictions(1 documents, up to 2 labels each, scores: ranking)
           0  b 0.750, a 0.500
         """

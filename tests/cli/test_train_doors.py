@@ -17,9 +17,9 @@ import pytest
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.cli import main
-from xmtc.folder_lock import folder_lock
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import XmtcError
+from xmtc.folder_lock import folder_lock
 from xmtc.models.knn import NearestNeighbours
 from xmtc.models.registry import DEFAULT, default_budget, load, model_class
 

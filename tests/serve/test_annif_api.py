@@ -96,7 +96,8 @@ def test_forms_that_are_none_are_bad_requests(client: TestClient, body: bytes) -
 
 def test_bad_batches_are_bad_requests(client: TestClient) -> None:
     too_many = {"documents": [{"text": "a"}] * 33}
-    for body in ({}, {"documents": {}}, {"documents": [{}]}, {"documents": [{"text": 3}]}, too_many, []):
+    bodies: tuple[Any, ...] = ({}, {"documents": {}}, {"documents": [{}]}, {"documents": [{"text": 3}]}, too_many, [])
+    for body in bodies:
         problem(client.post(BATCH, json=body), 400)
     for query in ("limit=-1", "limit=x", "threshold=2", "threshold=nan", "language=fi"):
         problem(client.post(f"{BATCH}?{query}", json={"documents": [{"text": "a"}]}), 400)

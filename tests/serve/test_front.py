@@ -49,7 +49,7 @@ def test_without_the_token_only_open_paths_answer(model_folder: Path) -> None:
             assert answer.headers["www-authenticate"].startswith("Bearer")
             assert answer.json()["title"] == "Unauthorized"
         for given in ("Bearer wrong-token-of-some-length", TOKEN, f"Basic {TOKEN}", "Bearer", "Bearer ü"):
-            headers = {"Authorization": given.encode()}
+            headers = {b"Authorization": given.encode()}
             assert client.post(PREDICT, json=BODY, headers=headers).status_code == 401
             form = client.post("/v1/projects/tagger/suggest", data={"text": "a"}, headers=headers)
             assert form.status_code == 401

@@ -164,7 +164,7 @@ def test_a_client_that_goes_away_is_noticed(patient: Process) -> None:
     "request_",
     [
         b"\0\0\0\0\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/nine\r\n\r\n",
         b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
         b"POST /v1/models/tagger/predict HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
@@ -194,12 +194,8 @@ def test_an_oversized_body_gets_its_answer_while_it_is_sent(patient: Process) ->
     connection.close()
 
 
-def test_a_server_that_cannot_start_says_why(model_folder: Path, tmp_path: Path, patient: Process) -> None:
-    def error(*arguments: str) -> str:
-        command = [sys.executable, "-m", "xmtc", "serve", *arguments]
-        run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert run.returncode == 2
-        return run.stderr
-
-    assert f"cannot listen at 127.0.0.1:{patient.port}" in error(str(model_folder), "--port", str(patient.port))
-    assert "no such model folder" in error(str(tmp_path / "none"))
+def test_a_port_that_is_taken_is_named(model_folder: Path, patient: Process) -> None:
+    command = [sys.executable, "-m", "xmtc", "serve", str(model_folder), "--port", str(patient.port)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert run.returncode == 2
+    assert f"error: cannot listen at 127.0.0.1:{patient.port}" in run.stderr

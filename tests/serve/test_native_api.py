@@ -117,6 +117,7 @@ def test_thresholds_that_a_model_has_not_are_refused(tmp_path: Path) -> None:
         ({"documents": ["a"], "threshold": "best"}, "threshold"),
         ({"documents": ["a"], "language": "fi"}, "language"),
         ({"documents": ["a"], "limit": 5}, "limit"),
+        ({"documents": ["a"] * 100, "k": 500}, "k"),
         (["a"], "body"),
     ],
 )

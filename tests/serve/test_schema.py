@@ -43,7 +43,7 @@ def test_answers_are_as_described(described: Any, mode: GenerationMode) -> None:
         operation = found.ok()
 
         @settings(
-            max_examples=5 if operation.method == "post" else 1,
+            max_examples=4 if operation.method == "post" else 1,
             suppress_health_check=list(HealthCheck),
             derandomize=True,
             database=None,

@@ -115,6 +115,6 @@ def test_requests_end_on_the_version_they_came_to(tmp_path: Path) -> None:
         answers = await asyncio.gather(*tasks)
         for served, answer in zip((old, new, old), answers, strict=True):
             assert (answer.scores == served.model.predict(["blue sky"], 3).scores).all()
-        state.queue.stop()
+        state.end()
 
     asyncio.run(ask())

@@ -173,10 +173,14 @@ async def _suggested(
         return []
     top: Predictions = await state.answer(request, Work(served, texts, min(max(limit, 1), MAX_K)))
     top = top.unit_scores()
-    known = top.labels
+
+    def entry(at: int, score: float) -> dict[str, Any]:
+        uri, label, _ = served.described(at)
+        return {"uri": uri, "label": label, "notation": None, "score": round(score, DIGITS)}
+
     return [
         [
-            {"uri": known.key(at), "label": known.name(at), "notation": None, "score": round(score, DIGITS)}
+            entry(at, score)
             for at, score in zip(ids[:limit], scores[:limit], strict=True)
             if at >= 0 and score > 0 and score >= threshold and text.strip()
         ]

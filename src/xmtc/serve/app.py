@@ -79,14 +79,14 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-    state.queue.stop()
+    state.end()
 
 
 async def _warm_up(state: ServerState) -> None:
     """Use each model once, then be ready."""
     for served in state.models:
         try:
-            await state.queue.do(partial(served.warm_up, state.settings.max_batch))
+            await state.queue.thread.do(partial(served.warm_up, state.settings.max_batch))
         except Exception as error:
             state.failure = error  # which ends the server
             return

@@ -7,9 +7,8 @@ themselves. All but the prediction happens on the event loop, so the queue needs
 from __future__ import annotations
 
 import asyncio
-import queue
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -20,6 +19,7 @@ from xmtc.serve.metrics import Metrics
 from xmtc.serve.problems import Refused
 from xmtc.serve.served_models import ServedModel
 from xmtc.serve.settings import ServeSettings
+from xmtc.serve.worker import Worker
 
 MAX_RETRY_AFTER = 60
 
@@ -56,7 +56,7 @@ class InferenceQueue:
         self._seconds = 0.0  # a document took lately
         self._loop = asyncio.get_running_loop()
         self._busy = self.closed = False
-        self._thread = InferenceThread()
+        self.thread = Worker("inference")
 
     def check_room(self, model: str, documents: int) -> None:
         """Refuse a request whose documents do not find room in the queue of the model."""
@@ -91,24 +91,9 @@ class InferenceQueue:
                 del self._waiting[model][work]
                 self._count(model, -size)
 
-    async def do(self, call: Callable[[], Any]) -> None:
-        """Call something in the inference thread, however long it takes."""
-        done: asyncio.Future[None] = self._loop.create_future()
-
-        def job() -> None:
-            try:
-                call()
-            except Exception as error:
-                self._loop.call_soon_threadsafe(done.set_exception, error)
-            else:
-                self._loop.call_soon_threadsafe(done.set_result, None)
-
-        self._thread.submit(job)
-        await done
-
     def stop(self) -> None:
         """End the thread."""
-        self._thread.stop()
+        self.thread.stop()
 
     def _count(self, model: str, documents: int) -> None:
         self._documents[model] = self._documents.get(model, 0) + documents
@@ -123,7 +108,7 @@ class InferenceQueue:
         self._busy = True
         model = min(first, key=lambda work: work.since).served.id
         batch = self._batch(model)
-        self._thread.submit(lambda: self._compute(model, batch))
+        self.thread.submit(lambda: self._compute(model, batch))
 
     def _batch(self, model: str) -> list[Work]:
         """As many of the works that wait for a model as may be computed at once, in their order; one at least."""
@@ -157,34 +142,18 @@ class InferenceQueue:
         self._metrics.batch_seconds.labels(model).observe(seconds)
         self._metrics.documents.labels(model).inc(documents)
         self._next()  # first, so that the thread works while answers are written
-        for work, answer in answers:
-            if work.future.done():
-                continue
+        self._hand_out(deque(answers))
+
+    def _hand_out(self, answers: deque[tuple[Work, Any]]) -> None:
+        """Bring the answers one after the other, so that between them the loop turns to what comes in."""
+        work, answer = answers.popleft()
+        if not work.future.done():
             if isinstance(answer, Exception):
                 work.future.set_exception(answer)
             else:
                 work.future.set_result(answer)
-
-
-class InferenceThread:
-    """One thread that does one thing after the other; the process does not wait for it when it ends."""
-
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
-        self._thread.start()
-
-    def submit(self, job: Callable[[], None]) -> None:
-        """Do this after what was submitted before."""
-        self._jobs.put(job)
-
-    def stop(self) -> None:
-        """End the thread when it has done what was submitted."""
-        self._jobs.put(None)
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
+        if answers:
+            self._loop.call_soon(self._hand_out, answers)
 
 
 def _answers(works: Sequence[Work]) -> list[tuple[Work, Any]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from xmtc.atomic_folder import check_target
@@ -33,8 +33,8 @@ async def learn_from(state: ServerState, id: str, pairs: Pairs) -> None:
         if not known:
             raise Refused(400, "no document has a text and a subject of the vocabulary")
         try:
-            # Shielded: a client that goes away does not leave the work half done.
-            fresh = await asyncio.shield(asyncio.to_thread(learned, served, known, state.settings.max_batch))
+            # In its own thread, so that a client that goes away does not leave the work half done.
+            fresh = await state.loader.do(partial(learned, served, known, state.settings.max_batch))
         except (XmtcError, OSError) as error:
             raise Refused(503, str(error)) from error
         state.take_over(fresh)

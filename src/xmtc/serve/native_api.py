@@ -18,6 +18,7 @@ from xmtc.serve.bodies import Json, body_of, json_body
 from xmtc.serve.problems import Refused, bad_input
 from xmtc.serve.responses import PROBLEMS, problems
 from xmtc.serve.schemas import (
+    MAX_ANSWER,
     MAX_LABEL,
     MAX_SEARCH,
     ExplainRequest,
@@ -57,10 +58,13 @@ async def predict(request: Request, model: str) -> Json:
     threshold = _threshold(served, body.threshold)
     # As `xmtc predict`: a threshold cuts a long list.
     length = body.k or LENGTH if threshold is None else max(body.k or 0, THRESHOLD_DEPTH)
+    if length * len(texts) > MAX_ANSWER:
+        reason = f"{length:,} labels for each of {len(texts):,} documents are more than {MAX_ANSWER:,} in one answer"
+        raise bad_input([("k", f"{reason}; ask for fewer, or send fewer documents")])
     top: Predictions = await state.answer(request, Work(served, texts, length))
     if threshold is not None:
         top = top.threshold(threshold).top(body.k or length)
-    results = [{"labels": labels} for labels in labels_of(top)]
+    results = [{"labels": labels} for labels in labels_of(served, top)]
     answer = {"model": model, "version": served.version, "score_kind": top.kind.value, "results": results}
     if state.settings.log_texts:
         note(request, results=results)
@@ -138,15 +142,15 @@ async def feedback(request: Request, model: str) -> Json:
     return Json({"request_id": request_id}, 202)
 
 
-def labels_of(top: Predictions) -> list[list[dict[str, Any]]]:
+def labels_of(served: ServedModel, top: Predictions) -> list[list[dict[str, Any]]]:
     """The labels of each document as plain data."""
-    known = top.labels
+
+    def entry(at: int, score: float) -> dict[str, Any]:
+        key, name, path = served.described(at)
+        return {"id": key, "name": name, "score": round(score, DIGITS), "path": path}
+
     return [
-        [
-            {"id": known.key(at), "name": known.name(at), "score": round(score, DIGITS), "path": known.path_names(at)}
-            for at, score in zip(ids, scores, strict=True)
-            if at >= 0
-        ]
+        [entry(at, score) for at, score in zip(ids, scores, strict=True) if at >= 0]
         for ids, scores in zip(top.ids.tolist(), top.scores.tolist(), strict=True)
     ]
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 MAX_K = 1000  # labels for a document, in one answer
+MAX_ANSWER = 32_000  # labels of all documents of an answer
 MAX_SEARCH = 100  # labels that a search lists
 MAX_LABEL = 2000  # characters of a label's id or of a search
 MAX_LABELS = 1000  # labels of a feedback

@@ -27,6 +27,7 @@ CURVE_POINTS = 200  # of the curve of precision and recall that clients get
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LENGTH = 5  # of a list, unless a request says
 NAMES_TRIED = 30
+DESCRIBED = 50_000  # labels whose names are kept as Python strings
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,20 @@ class ServedModel:
     def search(self) -> LabelSearch:
         """The search over label names."""
         return LabelSearch(self.labels)
+
+    def described(self, at: int) -> tuple[str, str, list[str]]:
+        """The id, the name and the path of a label; kept, since a few labels are most of all answers."""
+        known = self._described.get(at)
+        if known is None:
+            if len(self._described) >= DESCRIBED:
+                self._described.clear()
+            labels = self.labels
+            known = self._described[at] = (labels.key(at), labels.name(at), labels.path_names(at))
+        return known
+
+    @cached_property
+    def _described(self) -> dict[int, tuple[str, str, list[str]]]:
+        return {}
 
     @cached_property
     def text_fields(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from xmtc.serve.metrics import Metrics
 from xmtc.serve.problems import ClientGone
 from xmtc.serve.served_models import ServedModel, ServedModels
 from xmtc.serve.settings import ServeSettings
+from xmtc.serve.worker import Worker
 
 
 class Phase(StrEnum):
@@ -42,6 +43,7 @@ class ServerState:
     failure: Exception | None = None  # of a model that does not work, found while warming up
     learning: asyncio.Lock = field(default_factory=asyncio.Lock)  # one model learns at a time
     _queue: InferenceQueue | None = None
+    _loader: Worker | None = None
 
     @property
     def queue(self) -> InferenceQueue:
@@ -52,6 +54,18 @@ class ServerState:
     def begin(self) -> None:
         """Called on the event loop, before anything comes in."""
         self._queue = InferenceQueue(self.settings, self.metrics)
+        self._loader = Worker("loader")
+
+    def end(self) -> None:
+        """Called when nothing comes in any more."""
+        self.queue.stop()
+        self.loader.stop()
+
+    @property
+    def loader(self) -> Worker:
+        """The thread that loads new models, and lets models learn, beside the one that answers."""
+        assert self._loader is not None
+        return self._loader
 
     def enter(self, phase: Phase) -> None:
         """Go on to a phase, and tell."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from pathlib import Path
 
 from xmtc.atomic_folder import MANIFEST
@@ -35,7 +36,7 @@ async def renew(state: ServerState, id: str) -> None:
     """Take over what is in a model's folder; if it is bad, the version that is served stays."""
     served = state.models[id]
     try:
-        fresh = await asyncio.to_thread(_tried, served, state.settings.max_batch)
+        fresh = await state.loader.do(partial(_tried, served, state.settings.max_batch))
     except Exception as error:
         # Whatever is wrong with a folder must not end the server that has a good model.
         state.metrics.bad_folders.labels(id).inc()
