@@ -15,12 +15,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from xmtc.serve.body_limits import limited
 from xmtc.serve.logs import log
 from xmtc.serve.problems import Refused, problem
-from xmtc.serve.security import add_headers, check_head, check_token, request_id_of
+from xmtc.serve.security import add_headers, check_token, request_id_of
 from xmtc.serve.state import Phase, ServerState
 
 REASONS = {
     401: "no_token", 404: "not_found", 405: "method", 408: "slow_body", 413: "too_large", 415: "content_type",
-    429: "queue_full", 431: "too_large", 503: "stopping", 504: "waited_too_long",
+    429: "queue_full", 503: "stopping", 504: "waited_too_long",
 }  # fmt: skip
 UNKNOWN_PATH = "other"  # in metrics, which must not grow with what clients make up
 CLIENT_GONE = 499
@@ -52,7 +52,6 @@ class Front:
             await send(message)
 
         try:
-            check_head(headers)
             check_token(headers, scope["path"], self._server.settings.token)
             settings = self._server.settings
             messages = await limited(receive, headers, settings.max_body, settings.timeout)

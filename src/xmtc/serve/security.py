@@ -14,7 +14,6 @@ from xmtc.errors import BadInput, ConfigError
 from xmtc.serve.problems import Refused
 
 SHORTEST_TOKEN = 16
-MAX_HEAD = 16 << 10  # bytes of a request before its body
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 ORIGIN = re.compile(r"\*|https?://[A-Za-z0-9.\[\]:-]+")
 #: Paths that hold nothing worth a token: the page's files, the description of the API, whether the server lives.
@@ -52,12 +51,6 @@ def check_origin(origin: str) -> str:
     if not ORIGIN.fullmatch(origin):
         raise ConfigError(f"--cors {origin}: an origin such as https://example.org was expected, without a path")
     return origin
-
-
-def check_head(headers: Headers) -> None:
-    """Refuse headers that are too large; uvicorn does so only while they are still coming in."""
-    if sum(len(name) + len(value) for name, value in headers.raw) > MAX_HEAD:
-        raise Refused(431, f"the headers of this request are too large; send at most {MAX_HEAD:,} bytes")
 
 
 def check_token(headers: Headers, path: str, token: str | None) -> None:
