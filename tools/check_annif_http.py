@@ -95,7 +95,8 @@ def ask(annif: Path, place: Path, port: int) -> None:
 def port_of(log: Path, server: subprocess.Popen[bytes]) -> int:
     """The port of the server, once it is ready."""
     for _ in range(1200):
-        lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+        whole = (line for line in log.read_text().splitlines(keepends=True) if line.endswith("}\n"))
+        lines = [json.loads(line) for line in whole if line.startswith("{")]
         if any(line["event"] == "server ready" for line in lines):
             return next(int(line["address"].rpartition(":")[2]) for line in lines if line["event"] == "listening")
         if server.poll() is not None:

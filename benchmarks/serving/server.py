@@ -47,8 +47,9 @@ class Server:
         raise SystemExit("the server did not get ready within two minutes")
 
     def lines(self) -> list[dict[str, Any]]:
-        """The lines of the log so far; what is no JSON, such as a library's warning, is passed over."""
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        """The whole lines of the log so far; what is no JSON, such as a library's warning, is passed over."""
+        lines = self.log.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}\n")]
 
     def answered(self) -> set[str]:
         """The ids of the predictions that the server has answered with 200."""

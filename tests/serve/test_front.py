@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from serving import running, tiny_model
 from xmtc.errors import BadInput, BadModelFolder, ConfigError
 from xmtc.serve.logs import JsonLines
 from xmtc.serve.security import check_origin, read_token
+from xmtc.serve.served_models import ServedModel
 
 PREDICT = "/v1/models/tagger/predict"
 BODY = {"documents": ["blue sky"]}
@@ -206,3 +208,26 @@ def test_models_that_cannot_be_served_are_refused_at_the_start(tmp_path: Path) -
     ):
         with pytest.raises((BadModelFolder, ConfigError), match=error), running(*models):
             pass
+
+
+def test_a_server_is_not_ready_before_its_models_were_tried(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, given_up = threading.Event(), BadModelFolder("a damaged model")
+
+    def slow_trial(served: ServedModel, max_batch: int) -> ServedModel:
+        assert may_go_on.wait(30)
+        raise given_up
+
+    monkeypatch.setattr(ServedModel, "warm_up", slow_trial)
+    with running(model_folder, ready=False) as client:
+        server = client.app.state.server  # type: ignore[attr-defined]
+        for path in ("/ready", "/v2/health/ready", "/v2/models/tagger/ready"):
+            answer = client.get(path)
+            assert (answer.status_code, answer.json()["detail"]) == (503, "the server is starting")
+        assert client.get("/v2/health/live").status_code == 200
+        may_go_on.set()
+        while server.failure is None:  # which ends the process
+            client.get("/ready")
+        assert server.failure is given_up
+        assert client.get("/ready").status_code == 503

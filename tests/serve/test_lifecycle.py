@@ -33,7 +33,8 @@ class Process:
         self.wait_for("server ready")
 
     def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        lines = self.log.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}\n")]
 
     def wait_for(self, event: str) -> dict[str, Any]:
         for _ in range(3000):
@@ -164,7 +165,8 @@ def test_a_client_that_goes_away_is_noticed(patient: Process) -> None:
     "request_",
     [
         b"\0\0\0\0\r\n\r\n",
-        b"GET / HTTP/nine\r\n\r\n",
+        b"GET / HTTP/9.9\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /" + b"a" * 50_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
         b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
         b"POST /v1/models/tagger/predict HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from xmtc.serve.body_limits import limited
+from xmtc.serve.limits import check_head, limited
 from xmtc.serve.logs import log
 from xmtc.serve.problems import Refused, problem
 from xmtc.serve.security import add_headers, check_token, request_id_of
@@ -52,6 +52,7 @@ class Front:
             await send(message)
 
         try:
+            check_head(scope)
             check_token(headers, scope["path"], self._server.settings.token)
             settings = self._server.settings
             messages = await limited(receive, headers, settings.max_body, settings.timeout)

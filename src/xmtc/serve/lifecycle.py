@@ -14,13 +14,13 @@ from fastapi import FastAPI
 from xmtc.errors import ConfigError
 from xmtc.serve.app import create_app
 from xmtc.serve.connections import PromptProtocol
+from xmtc.serve.limits import MAX_HEAD
 from xmtc.serve.logs import log, log_to_stderr
 from xmtc.serve.settings import ServeSettings
 from xmtc.serve.state import Phase, ServerState
 
 KEEP_ALIVE = 65  # seconds; longer than what is before a server usually keeps a connection
 BACKLOG = 512  # connections that wait to be accepted
-MAX_HEAD = 16 << 10  # bytes
 MAX_CONNECTIONS = 900  # below the usual limit of 1,024 open files
 SWITCH_SECONDS = 0.0005  # how long the inference thread may hold the interpreter while the event loop waits for it
 FINISH_SECONDS = 5.0  # beyond the timeout of requests, for answers on their way

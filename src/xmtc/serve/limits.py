@@ -1,4 +1,4 @@
-"""Limits on the bodies of requests: how large they are, and how long they take to arrive."""
+"""Limits on requests: how large head and body are, and how long a body takes to arrive."""
 
 from __future__ import annotations
 
@@ -6,12 +6,26 @@ import asyncio
 from contextlib import suppress
 
 from starlette.datastructures import Headers
-from starlette.types import Message, Receive
+from starlette.types import Message, Receive, Scope
 
 from xmtc.serve.problems import Refused
 
 #: A body that is too large is read to its end if that is soon: a client that still sends does not see an answer.
 DISCARDED_BYTES, DISCARD_SECONDS = 64 << 20, 5.0
+MAX_HEAD = 16 << 10  # bytes
+
+
+def check_head(scope: Scope) -> None:
+    """Refuse a request whose address and headers are too long; a head that came as a whole reaches us at any length."""
+    size = (
+        len(scope["path"])
+        + len(scope["query_string"])
+        + sum(len(name) + len(value) for name, value in scope["headers"])
+    )
+    if size > MAX_HEAD:
+        raise Refused(
+            431, f"the head of the request is larger than {MAX_HEAD:,} bytes", headers={"Connection": "close"}
+        )
 
 
 async def limited(receive: Receive, headers: Headers, max_body: int, seconds: float) -> Receive:
