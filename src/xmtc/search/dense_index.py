@@ -1,4 +1,4 @@
-"""The nearest of many dense unit vectors by cosine: exact, or through cells where there are very many (faiss)."""
+"""The nearest of many dense unit vectors by cosine: exact, or through cells where there are very many (with faiss)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy.sparse import csc_array
 
 from xmtc.extras import require
 from xmtc.progress import progress
+from xmtc.search.exact_search import nearest_exactly
 from xmtc.text.token_store import offsets_of
 
 Kind = Literal["flat", "ivf"]
@@ -81,11 +82,10 @@ class DenseIndex:
         return ids, similarities
 
     def _best(self, queries: Floats, k: int) -> tuple[NDArray[Any], Floats]:
-        faiss = _faiss()
         wanted = min(k + SPARE, len(self))
         found: NDArray[Any]
         if self.centres is None:
-            _, found = faiss.knn(queries, self.vectors, wanted, metric=faiss.METRIC_INNER_PRODUCT)
+            found, _ = nearest_exactly(queries, self.vectors, wanted)
         else:
             found = self._best_of_cells(queries, wanted)
         # The library adds up in an order that depends on how many queries there are. Once more, the same for all:
