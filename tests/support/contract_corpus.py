@@ -101,9 +101,9 @@ QUICK: dict[str, dict[str, object]] = {
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
 FEWER_DOCUMENTS = {
     "dismec": 1_000,
-    "slice": 1_000,
-    "sleec": 1_000,
-    "annexml": 1_000,
+    "slice": 300,
+    "sleec": 300,
+    "annexml": 300,
     "attentionxml": 100,
     "xml_cnn": 300,
     "fasttext": 300,

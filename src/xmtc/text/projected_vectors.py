@@ -81,17 +81,16 @@ class ProjectedVectors:
     def save(self, folder: FolderWriter) -> None:
         """Write the fitted state."""
         self.source.save(folder)
-        if self.table is not None:
-            folder.arrays("projection", {"table": self.table})
+        folder.arrays("projection", {"table": np.zeros((0, 0), np.float32) if self.table is None else self.table})
 
     @classmethod
     def load(cls, folder: FolderReader, settings: TfIdfSettings) -> ProjectedVectors:
         """The inverse of `save`; BadModelFolder if the parts do not fit together."""
         source = DocumentVectors.load(folder, settings)
-        if not folder.has("projection.safetensors"):
-            return cls(source, None)
         with folder.building("projection"):
             table = folder.arrays("projection")["table"]
+            if table.shape == (0, 0):
+                return cls(source, None)
             if table.dtype != np.float32 or table.ndim != 2 or len(table) != source.width:
                 raise ValueError(f"a projection of {table.dtype} {table.shape} for {source.width} features")
 
