@@ -31,7 +31,6 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
-from xmtc.corpus.sparse import dense_csr
 from xmtc.errors import ConfigError
 from xmtc.kernels import cores, in_threads
 from xmtc.models.base import Model
@@ -42,8 +41,8 @@ from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
 from xmtc.search.dense_index import DenseIndex
-from xmtc.search.linear_training import importance_of, reached_by, solver_of
-from xmtc.search.linear_tree import NO_OFFSETS
+from xmtc.search.exact_search import nearest_exactly
+from xmtc.search.linear_training import reached_by, solver_of
 from xmtc.search.neighbours import SearchSettings, TextVectors
 from xmtc.seeding import derived_seed
 from xmtc.storage import FolderReader, FolderWriter
@@ -52,11 +51,13 @@ from xmtc.text.embedding_table import WordSettings
 from xmtc.text.mean_embeddings import MeanVectors, unit
 from xmtc.text.projected_vectors import ProjectedVectors
 from xmtc.text.tfidf import TfIdfSettings
+from xmtc.text.token_store import offsets_of
 
 if TYPE_CHECKING:
     from torch import nn
 
 Floats = NDArray[np.float32]
+QUERY_BLOCK = 4096
 BLOCKS_A_CORE = 8  # at least, so that no core waits long for the last block of another
 
 
@@ -75,9 +76,9 @@ class SliceConfig(ModelConfig):
     """Share of the classifier in a score; the rest is the similarity with the centroid."""
     loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
     """Loss of the classifiers: squared_hinge (a linear SVM) or logistic."""
-    cost: PositiveFloat = Field(1.0, allow_inf_nan=False)
+    cost: PositiveFloat = Field(0.4, allow_inf_nan=False)
     """Weight of errors against regularisation (C): higher fits the training documents more closely."""
-    bias: PositiveFloat = Field(1.0, allow_inf_nan=False)
+    bias: PositiveFloat = Field(0.3, allow_inf_nan=False)
     """How freely a classifier's bias moves away from the answer no."""
     tolerance: PositiveFloat = 0.1
     """A classifier is finished when its gradients differ by no more: smaller is more exact and slower."""
@@ -153,7 +154,7 @@ class Slice(Model):
         targets = corpus.targets[:, self.seen_]
         centroids = unit(np.asarray(targets.T @ matrix, np.float32))
         self.index_ = DenseIndex.of(centroids, None if config.index == "auto" else config.index, config.seed)
-        found, _ = self.index_.nearest(matrix, config.shortlist)
+        found, _ = self._candidates(matrix, config.shortlist)
         self.weights_, self.biases_ = self._train(
             matrix, targets.tocsc(), reached_by(found, len(centroids)), checkpoints
         )
@@ -167,6 +168,23 @@ class Slice(Model):
         self.vectors_, made = fit_vectors(config, corpus, device="auto")
         assert isinstance(made, np.ndarray)
         return made
+
+    def _candidates(self, queries: Floats, count: int) -> tuple[NDArray[np.int32], Floats]:
+        """(places in `seen_`, similarities) of the labels with the nearest centroids, above a right angle; -1: no more.
+
+        The exact search is done without the index's second look at its answers, which many candidates make slow.
+        """
+        if self.index_.kind != "flat":
+            return self.index_.nearest(queries, count)
+        count = min(count, len(self.index_))
+        found, near = np.full((len(queries), count), -1, np.int32), np.zeros((len(queries), count), np.float32)
+        with progress("searching", len(queries)) as bar:
+            for start in range(0, len(queries), QUERY_BLOCK):
+                block = slice(start, start + QUERY_BLOCK)
+                found[block], near[block] = nearest_exactly(queries[block], self.index_.vectors, count)
+                bar.advance(len(found[block]))
+        found[near <= 0] = -1
+        return found, near
 
     def _networks(self) -> list[nn.Module]:
         if self.config.vectors != "encoder":
@@ -188,9 +206,8 @@ class Slice(Model):
             def train(at: int) -> tuple[Floats, Floats]:
                 found = checkpoints.get(f"block{at}")
                 if found is None:
-                    parts = [self._train_label(matrix, positives, reached, label) for label in blocks[at].tolist()]
-                    made = {"weights": np.stack([part[0] for part in parts])}
-                    checkpoints.put(f"block{at}", found := made | {"biases": np.array([part[1] for part in parts])})
+                    made = self._train_block(matrix, positives, reached, blocks[at], at)
+                    checkpoints.put(f"block{at}", found := {"weights": made[0], "biases": made[1]})
                 bar.advance(int(sizes[blocks[at]].sum()) + len(blocks[at]))
                 return found["weights"], found["biases"]
 
@@ -200,34 +217,25 @@ class Slice(Model):
             weights[block], biases[block] = some, their_biases
         return weights, biases
 
-    def _train_label(self, matrix: Floats, positives: Any, reached: Csr, label: int) -> tuple[Floats, np.float32]:
-        from xmtc.kernels.coordinate_descent import train_node
-        from xmtc.kernels.csr import CsrArrays
+    def _train_block(
+        self, matrix: Floats, positives: Any, reached: Csr, labels: NDArray[np.int64], at: int
+    ) -> tuple[Floats, Floats]:
+        from xmtc.kernels.dense_descent import train_on_lists
 
-        own = positives.indices[positives.indptr[label] : positives.indptr[label + 1]]
-        documents = np.union1d(own, reached.indices[reached.indptr[label] : reached.indptr[label + 1]])
-        width = matrix.shape[1]
-        places = np.searchsorted(documents, np.sort(own)).astype(np.int64)
-        _, features, found, biases = train_node(
-            CsrArrays.of(dense_csr(matrix[documents])),
-            width,
-            np.arange(len(documents), dtype=np.int32),
-            np.array([0, len(places)], np.int64),
-            places,
-            NO_OFFSETS,
-            importance_of(None, np.zeros(0, np.float32)),
-            solver_of(self.config),
-            derived_seed(self.config.seed, label),
-        )
-        weights = np.zeros(width, np.float32)
-        weights[features] = found
-        return weights, biases[0]
+        documents, signs = [], []
+        for label in labels.tolist():
+            own = positives.indices[positives.indptr[label] : positives.indptr[label + 1]]
+            listed = np.union1d(own, reached.indices[reached.indptr[label] : reached.indptr[label + 1]])
+            documents.append(listed.astype(np.int32))
+            signs.append(np.where(np.isin(listed, own, assume_unique=True), 1, -1).astype(np.float32))
+        lists = offsets_of(map(len, documents)), np.concatenate(documents), np.concatenate(signs)
+        return train_on_lists(matrix, *lists, solver_of(self.config), derived_seed(self.config.seed, at))
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.kernels.dense_topk import best_listed
 
         queries = np.ascontiguousarray(self.vectors_.transform(corpus))
-        listed, similarities = self.index_.nearest(queries, max(k, self.config.shortlist))
+        listed, similarities = self._candidates(queries, max(k, self.config.shortlist))
         ids, scores = best_listed(queries, listed, similarities, self.weights_, self.biases_, self.config.beta, k)
         return Predictions(np.where(ids >= 0, self.seen_[ids], -1), scores, self._fitted(), self.score_kind)
 

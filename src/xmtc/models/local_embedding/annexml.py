@@ -45,13 +45,13 @@ class AnnexMlConfig(LocalEmbeddingConfig):
     """Passes over the documents while the partition is learned."""
     partition_l1: NonNegativeFloat = 4.0
     """L1 penalty of the partition's weights: higher, and fewer features decide about the cluster."""
-    epochs: PositiveInt = 10
+    epochs: PositiveInt = 20
     """Passes over the documents of a cluster while its vectors are learned."""
     negatives: PositiveInt = 10
     """Random documents that the neighbours of a document are compared with."""
     learning_rate: PositiveFloat = 0.1
     """Step size at the beginning; features that were met often take smaller steps."""
-    gamma: PositiveFloat = 10.0
+    gamma: PositiveFloat = 5.0
     """How sharply a difference of cosines counts in the loss."""
 
 

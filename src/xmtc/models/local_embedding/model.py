@@ -252,11 +252,12 @@ class LocalEmbedding(Model):
         self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)
         self.targets_ = folder.matrix("targets", (None, len(self._fitted())))
         labelled = np.flatnonzero(np.diff(self.targets_.indptr))
+        width, dimensions = self.vectors_.width, self.config.dimensions
         self.learners_ = []
         for at in range(self.config.learners):
             with folder.building(f"learner{at}"):
                 arrays = folder.arrays(f"learner{at}")
-                self.learners_.append(Learner.from_arrays(arrays, self.vectors_.width, labelled, self.config.dimensions))
+                self.learners_.append(Learner.from_arrays(arrays, width, labelled, dimensions))
         self.ids_ = folder.strings(IDS, self.targets_.shape[0]) if folder.has(f"{IDS}.safetensors") else None
 
 

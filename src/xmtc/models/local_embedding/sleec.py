@@ -7,10 +7,9 @@ label vectors, of each document with its nearest by labels only, are approximate
 value projection), and linear regression maps features to these vectors. A document is mapped in its nearest cluster;
 the nearest training documents there vote for their labels.
 
-Where it differs: label vectors have length 1, as in the authors' program, where the paper has plain products. The
-training documents are searched where the map takes them, not where the projection put them: that is where a new
-document lands, and it is a few points better. Neighbours are nearest by cosine. k-means goes by cosine, too.
-`l1` is the paper's penalty; it cost one to three points where we measured, and the default is ridge regression alone.
+Where it differs: label vectors have length 1, where the paper has plain products, and neighbours are nearest by cosine;
+k-means goes by cosine, too. `l1` is the paper's penalty, which makes vectors sparse; it cost up to three points where
+we measured, and the default is ridge regression alone. `power`, ours, weighs votes by cosine.
 
 Cost: training grows with learners x documents x dimensions x (label_neighbours + features of a document + dimensions),
 times iterations; documents are never compared with all others but in a cluster, by their labels.
