@@ -34,7 +34,7 @@ def test_cosines_are_those_of_the_closest_matrix_of_that_rank() -> None:
 def test_few_features_stay_as_they_are() -> None:
     dense = np.array([[3, 4], [0, 2]], np.float32)
     vectors, training = ProjectedVectors.fit(TfIdfSettings(), of_features(dense), 5, seed=0)
-    np.testing.assert_allclose(training, [[0.6, 0.8], [0, 1]], rtol=1e-6)
+    np.testing.assert_allclose(training, np.array([[0.6, 0.8], [0, 1]], np.float32), rtol=1e-6)
     assert vectors.table is None
     assert vectors.width == 2
 

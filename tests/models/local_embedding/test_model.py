@@ -33,7 +33,8 @@ def corpus(documents: int = 90, seed: int = 0) -> Corpus:
 
 
 def quick(name: str, **more: Any) -> LocalEmbedding:
-    model: Any = make(name, **QUICK[name], **more)
+    model = make(name, **QUICK[name], **more)
+    assert isinstance(model, LocalEmbedding)
     return model
 
 

@@ -97,7 +97,8 @@ class AnnexMl(LocalEmbedding):
 
         config = self.config
         graph, _ = label_neighbours(targets, config.label_neighbours, np.random.default_rng(seed))
-        return learn_ranking(
+        table: Floats = learn_ranking(
             CsrArrays.of(features), features.shape[1], graph, config.dimensions, config.negatives, config.gamma,
             config.learning_rate, config.epochs, seed,
         )  # fmt: skip
+        return table
