@@ -156,6 +156,8 @@ def recipe_table() -> str:
     rows = []
     for path in sorted((ROOT / "recipes").rglob("*.yaml")):
         recipe = yaml.safe_load(path.read_text("utf-8"))
+        if "model" not in recipe:  # the rows of a whole table, for `xmtc compare`
+            continue
         name = path.relative_to(ROOT).as_posix()
         settings = ", ".join([*flat(recipe["set"]), *flat(recipe.get("grid", {}))]) or "the defaults"
         rows.append((f"[`{name}`](../../{name})", f"`{recipe['model']}`", settings))

@@ -13,6 +13,9 @@ from xmtc.corpus.corpus import Corpus
 QUICK: dict[str, dict[str, object]] = {
     "parabel": {"trees": 1},
     "bonsai": {"trees": 1},
+    "sleec": {"learners": 2},
+    "annexml": {"learners": 2},
+    "slice": {"dimensions": 10},
     "attentionxml": {
         "hidden": 16,
         "layers": [16],
@@ -98,6 +101,9 @@ QUICK: dict[str, dict[str, object]] = {
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
 FEWER_DOCUMENTS = {
     "dismec": 1_000,
+    "slice": 300,
+    "sleec": 300,
+    "annexml": 300,
     "attentionxml": 100,
     "xml_cnn": 300,
     "fasttext": 300,
