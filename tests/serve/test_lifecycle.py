@@ -166,7 +166,7 @@ def test_a_client_that_goes_away_is_noticed(patient: Process) -> None:
     [
         b"\0\0\0\0\r\n\r\n",
         b"GET / HTTP/9.9\r\nHost: a\r\nHost: b\r\n\r\n",
-        b"GET /" + b"a" * 50_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
         b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
         b"POST /v1/models/tagger/predict HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",

@@ -21,6 +21,7 @@ from xmtc.serve.feedback import FeedbackFile
 from xmtc.serve.front import CLIENT_GONE, Front
 from xmtc.serve.page import page_routes
 from xmtc.serve.problems import ANNIF_PATHS, ClientGone, bad_input, problem, reason_of
+from xmtc.serve.responses import problems
 from xmtc.serve.served_models import ServedModels
 from xmtc.serve.settings import ServeSettings
 from xmtc.serve.state import Phase, ServerState
@@ -45,6 +46,7 @@ def create_app(settings: ServeSettings) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         lifespan=_life,
+        responses=problems(431),
     )
     app.state.server = state
     for router in (native_api.router, annif_api.router, health.router):

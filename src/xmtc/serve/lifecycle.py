@@ -23,6 +23,7 @@ KEEP_ALIVE = 65  # seconds; longer than what is before a server usually keeps a 
 BACKLOG = 512  # connections that wait to be accepted
 MAX_CONNECTIONS = 900  # below the usual limit of 1,024 open files
 SWITCH_SECONDS = 0.0005  # how long the inference thread may hold the interpreter while the event loop waits for it
+LAST_SECONDS = 0.25  # for requests whose connection was accepted just before the end
 FINISH_SECONDS = 5.0  # beyond the timeout of requests, for answers on their way
 
 
@@ -59,9 +60,15 @@ class OrderlyServer(uvicorn.Server):
             self._stop()
 
     def _stop(self) -> None:
-        if not self.should_exit:
-            self._state.enter(Phase.STOPPING)
-            self.should_exit = True
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let nobody in any more, hear those out who have just come in, then finish."""
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(LAST_SECONDS)
+        self._state.enter(Phase.STOPPING)
+        await super().shutdown(sockets)
 
 
 def serve(settings: ServeSettings, host: str, port: int) -> None:

@@ -12,7 +12,7 @@ from xmtc.serve.problems import Refused
 
 #: A body that is too large is read to its end if that is soon: a client that still sends does not see an answer.
 DISCARDED_BYTES, DISCARD_SECONDS = 64 << 20, 5.0
-MAX_HEAD = 16 << 10  # bytes
+MAX_HEAD = 64 << 10  # bytes; a search for 2,000 characters of any script, percent-encoded, has room
 
 
 def check_head(scope: Scope) -> None:

@@ -18,6 +18,7 @@ WHY = {
     413: "Too large: the body, or the number of documents.",
     415: "Another kind of body was expected.",
     422: "Bad input: which field, and why.",
+    431: "The head of the request is too large.",
     429: "The queue is full; Retry-After says when to come again.",
     503: "The server is starting or stopping.",
     504: "Waited too long.",
