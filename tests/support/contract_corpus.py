@@ -13,6 +13,9 @@ from xmtc.corpus.corpus import Corpus
 QUICK: dict[str, dict[str, object]] = {
     "parabel": {"trees": 1},
     "bonsai": {"trees": 1},
+    "fastxml": {"trees": 8, "cost": 4.0},
+    "pfastrexml": {"trees": 8, "cost": 4.0},
+    "craftml": {"trees": 8},
     "attentionxml": {
         "hidden": 16,
         "layers": [16],
@@ -98,6 +101,9 @@ QUICK: dict[str, dict[str, object]] = {
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
 FEWER_DOCUMENTS = {
     "dismec": 1_000,
+    "fastxml": 2_000,
+    "pfastrexml": 2_000,
+    "craftml": 2_000,
     "attentionxml": 100,
     "xml_cnn": 300,
     "fasttext": 300,

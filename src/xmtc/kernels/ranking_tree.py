@@ -151,8 +151,11 @@ def grow_ranking_tree(
         split = len(own) > tree.max_leaf
         if split:
             node_gains, found = local_rows(gain_rows, own, labels)
-            sides = ranking_sides(node_gains, len(found), discounts, tree.ranking_rounds)
-            split = 0 < sides.sum() < len(own)
+            # Where all documents have the same labels, leaves would all be the same.
+            split = len(node_gains.indices) < len(own) * len(found)
+            if split:
+                sides = ranking_sides(node_gains, len(found), discounts, tree.ranking_rounds)
+                split = 0 < sides.sum() < len(own)
             if split:
                 used, values, bias = _learn_sides(matrix, width, own, sides, tree, seed + node)
                 split = 0 < sides.sum() < len(own)

@@ -44,7 +44,7 @@ class CraftMlConfig(ForestConfig):
     """Documents of a node that are clustered, at most; all are then sent to the nearest cluster."""
     buckets: PositiveInt = 10_000
     """Columns that features and labels are hashed to, at most, in each tree anew."""
-    centroid_share: float = Field(0.1, gt=0, le=1)
+    centroid_share: float = Field(1.0, gt=0, le=1)
     """Share of a child's mean features that is kept, the largest entries: less is smaller and faster."""
 
 

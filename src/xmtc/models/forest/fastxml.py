@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class FastXmlConfig(ForestConfig):
     """The trees and their splits; recipes/fastxml/paper has the paper's values."""
 
-    cost: PositiveFloat = Field(1.0, allow_inf_nan=False)
+    cost: PositiveFloat = Field(2.0, allow_inf_nan=False)
     """Weight of errors against regularisation in a split: higher uses more words and fits the sides more closely."""
     even_sides: bool = True
     """Both sides of a split cost the same together, however many documents each has."""

@@ -174,14 +174,19 @@ class DocumentForest(Model):
 
     def _save(self, folder: FolderWriter) -> None:
         self.vectors_.save(folder)
-        folder.arrays(FOREST, self.trees_.to_arrays())
+        folder.arrays(FOREST, {"shape": self._shape(), **self.trees_.to_arrays()})
+
+    def _shape(self) -> NDArray[np.int64]:
+        """Trees, features of the documents, labels."""
+        return np.array([self.config.trees, self.vectors_.width, len(self._fitted())], np.int64)
 
     def _load(self, folder: FolderReader) -> None:
         self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)
         with folder.building(FOREST):
-            self.trees_ = trees = DocumentTrees.from_arrays(folder.arrays(FOREST))
-            if len(trees) != self.config.trees:
-                raise ValueError(f"it has {len(trees)} trees, not {self.config.trees}")
+            arrays = folder.arrays(FOREST)
+            self.trees_ = trees = DocumentTrees.from_arrays(arrays)
+            if len(trees) != self.config.trees or arrays["shape"].tolist() != self._shape().tolist():
+                raise ValueError(f"its trees, features and labels are {arrays['shape']}, not {self._shape()}")
         width, labels, arity = self._width, len(self._fitted()), self._arity
 
         def check() -> None:

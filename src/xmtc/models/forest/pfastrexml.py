@@ -108,7 +108,7 @@ class PfastreXml(FastXml):
         parts, rest, start, found = self._path_words(query, label)
         share, name = float(parts.sum()) + rest + start, self._fitted().name(label)
         if not found:
-            return Explanation(name, 0.0, (), (f"none of {len(self.trees_)} trees leads to a leaf that has the label",))
+            return Explanation(name, 0.0, (), ("no tree leads to a leaf that has the label",))
         slope = (np.log(share) - np.log(start)) / (share - start) if share != start else 1 / share
         alpha, gamma, centroid = self.config.alpha, self.config.gamma, self.centroids_[[label]].toarray()[0]
         products = query.data * centroid[query.indices]
