@@ -88,9 +88,9 @@ def test_first_centres_are_rows_apart_from_each_other() -> None:
 
 def test_the_largest_entries_of_a_centroid_are_kept() -> None:
     centres = np.array([[0.5, 0], [-0.8, 0], [0.1, 0.3], [0, 0], [0.2, 0.1]], np.float32)
-    plain(clustered_tree._keep_largest)(centres, 0.5)
+    plain(clustered_tree._keep_largest)(centres, 2)
     assert np.flatnonzero(centres[:, 0]).tolist() == [0, 1]
-    assert np.flatnonzero(centres[:, 1]).tolist() == [2]
+    assert np.flatnonzero(centres[:, 1]).tolist() == [2, 4]
 
 
 @pytest.mark.parametrize("buckets", [1, 7, 1000])

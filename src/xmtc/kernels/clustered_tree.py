@@ -28,7 +28,7 @@ class ClusteredTree(NamedTuple):
     arity: int
     rounds: int  # of k-means
     sample: int  # documents of a node that are clustered, at most
-    centroid_share: float  # of a child's mean features that are kept, the largest
+    centroid_size: int  # entries of a child's mean features that are kept, the largest; 0: all
 
 
 @jitted()
@@ -136,16 +136,10 @@ def _first_centres(rows: CsrArrays, width: int, clusters: int) -> Any:
 
 
 @jitted()
-def _keep_largest(centres: Any, share: float) -> None:
-    # Sets the entries of each column to 0 but for this share of those that are not.
+def _keep_largest(centres: Any, size: int) -> None:
+    # Sets the entries of each column to 0 but for the `size` largest, and those as large as the last of them.
     for cluster in range(centres.shape[1]):
-        sizes = np.sort(np.abs(centres[:, cluster]))
-        used = 0
-        for size in sizes:
-            used += size > 0
-        if used == 0:
-            continue
-        least = sizes[len(sizes) - max(1, int(np.ceil(share * used)))]
+        least = np.sort(np.abs(centres[:, cluster]))[len(centres) - size]
         for feature in range(centres.shape[0]):
             if abs(centres[feature, cluster]) < least:
                 centres[feature, cluster] = 0
@@ -167,8 +161,8 @@ def _children_of(features: CsrArrays, width: int, labels: CsrArrays, members: An
         sides = _nearest(points, _unit_means(points, 0, len(found), sides, clusters))
     rows, numbers = local_rows(features, members, width)
     centroids = _unit_means(rows, 0, len(numbers), sides, clusters)
-    if tree.centroid_share < 1:
-        _keep_largest(centroids, tree.centroid_share)
+    if 0 < tree.centroid_size < len(numbers):
+        _keep_largest(centroids, tree.centroid_size)
         _unit_columns(centroids)
     return _nearest(rows, centroids), centroids, numbers
 

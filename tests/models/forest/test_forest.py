@@ -275,9 +275,9 @@ def test_each_setting_of_a_split_counts(fitted: dict[str, DocumentForest], more:
 
 
 def test_the_shape_of_clustered_trees() -> None:
-    arrays = CraftMl(trees=4, arity=3, rounds=5, centroid_share=1.0).fit(CORPUS).trees_.arrays
+    arrays = CraftMl(trees=4, arity=3, rounds=5, centroid_size=None).fit(CORPUS).trees_.arrays
     assert arrays.children.max() <= 3
-    fewer = CraftMl(trees=4, arity=3, rounds=5, centroid_share=0.1).fit(CORPUS).trees_.arrays
+    fewer = CraftMl(trees=4, arity=3, rounds=5, centroid_size=3).fit(CORPUS).trees_.arrays
     assert len(fewer.split_weights) / len(fewer.children) < len(arrays.split_weights) / len(arrays.children)
     sampled = CraftMl(trees=4, sample=20).fit(CORPUS)
     assert sampled.trees_.arrays.documents[0] == np.count_nonzero(np.diff(CORPUS.targets.indptr))
@@ -322,5 +322,5 @@ def test_memory_grows_with_trees_and_documents() -> None:
     few, many = (make("fastxml", trees=trees).memory_needed(CORPUS) for trees in (1, 100))
     assert 0 < few < many
     assert make("pfastrexml").memory_needed(CORPUS) > make("fastxml").memory_needed(CORPUS)
-    assert make("craftml").memory_needed(CORPUS) > make("craftml", centroid_share=0.1).memory_needed(CORPUS)
+    assert make("craftml").memory_needed(CORPUS) > make("craftml", centroid_size=1).memory_needed(CORPUS)
     assert make("fastxml").memory_needed(CORPUS[:20]) < make("fastxml").memory_needed(CORPUS)

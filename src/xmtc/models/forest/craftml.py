@@ -7,8 +7,8 @@ What it does: each tree hashes features and labels to at most `buckets` columns 
 documents' projected labels with spherical k-means (k-means++, `arity` clusters, `rounds` rounds) and sends a document
 to the cluster whose mean projected features are nearest by cosine; see `xmtc.kernels.clustered_tree`.
 
-Where it differs: nodes may keep only the largest entries of a child's mean (`centroid_share`; 1 is the paper's form),
-as others' code does: most of the model is there. Rows are scaled to length 1 before the projection, not after.
+Where it differs: of a child's mean the largest entries are kept (`centroid_size`; null is the paper's form), since most
+of the model is there. Rows are scaled to length 1 before the projection, not after.
 
 Cost: training grows with trees x depth x words of all documents x arity, and the depth is small; a prediction compares
 the document with some forty centroids a tree.
@@ -44,8 +44,8 @@ class CraftMlConfig(ForestConfig):
     """Documents of a node that are clustered, at most; all are then sent to the nearest cluster."""
     buckets: PositiveInt = 10_000
     """Columns that features and labels are hashed to, at most, in each tree anew."""
-    centroid_share: float = Field(1.0, gt=0, le=1)
-    """Share of a child's mean features that is kept, the largest entries: less is smaller and faster."""
+    centroid_size: PositiveInt | None = 100
+    """Entries of a child's mean features that are kept, the largest; null: all, for a larger and slower model."""
 
 
 class CraftMl(DocumentForest):
@@ -79,8 +79,10 @@ class CraftMl(DocumentForest):
         return np.array([self._tree_seed(at) for at in range(self.config.trees)], np.uint64)
 
     def _split_bytes(self, corpus: Corpus, terms: int) -> int:
-        """A document's words are part of a centroid on each level, fewer of them higher up."""
-        return int(8 * terms * self.config.centroid_share)
+        """Of a tree with whole centroids: measured, about a third of the documents' terms."""
+        size = self.config.centroid_size
+        nodes = 4 * len(corpus) // self.config.max_leaf + 1
+        return 8 * min(terms // 3, terms if size is None else size * nodes)
 
     def _grow(self, features: Csr, corpus: Corpus, seed: int) -> TreeArrays:
         from xmtc.kernels.clustered_tree import ClusteredTree, grow_clustered_tree
@@ -93,7 +95,7 @@ class CraftMl(DocumentForest):
             arity=config.arity,
             rounds=config.rounds,
             sample=config.sample,
-            centroid_share=config.centroid_share,
+            centroid_size=config.centroid_size or 0,
         )
         leaf_rows = CsrArrays(targets.indptr, targets.indices, np.ones(targets.nnz, np.float32))
         labels = CsrArrays.of(unit_rows(targets))
