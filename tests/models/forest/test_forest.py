@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,7 @@ def test_the_logarithm_of_the_score_is_divided_among_the_words(fitted: dict[str,
     assert sum(weight for _, weight in why.words) + others == pytest.approx(np.log(why.score), abs=1e-4)
 
 
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="threads then share NumPy's random numbers")
 @METHODS
 def test_the_number_of_threads_changes_nothing(
     fitted: dict[str, DocumentForest], name: str, monkeypatch: pytest.MonkeyPatch
