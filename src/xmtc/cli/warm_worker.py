@@ -27,6 +27,9 @@ TRAINED_ON, ASKED = 120, 40  # documents
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "parabel": {"trees": 1, "max_leaf": 8},
     "bonsai": {"trees": 1, "max_leaf": 8, "arity": 4},
+    "fastxml": {"trees": 2},
+    "pfastrexml": {"trees": 2},
+    "craftml": {"trees": 2},
     "blend": {"members": ["knn", "rocchio"]},
     "auto": {"methods": ["knn", "rocchio"], "budget": "2s"},
     "fasttext": {"dimensions": 8, "epochs": 1, "buckets": 1000},
