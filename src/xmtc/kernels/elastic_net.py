@@ -4,8 +4,9 @@ For each label: min lambda |w|_1 + 1/2 |w|^2 + 1/2 v^2 + C sum_i loss(y_i (w x_i
 The dual has an alpha_i >= 0 for each document: w is the soft threshold at lambda of u = sum_i alpha_i y_i x_i, and
 alpha_i is at most C for the hinge loss. Both are sparse: few features pass the threshold, and few documents have an
 alpha above 0. Without its words a document scores b, near the answer "no", so only the documents that share one of
-the label's words can be wrong. The active set begins with the documents that have the label; the documents of the
-words with a weight are searched through the columns of the matrix, and those that are wrong join the active set.
+the label's words can be wrong. The active set begins with the documents that have the label. A search goes through the
+columns of the words with a weight; of the documents that are wrong the worst join the active set, at most as many as it
+has: weights of common words, which a few of them put right, would else bring in most of the corpus.
 """
 
 # ruff: noqa: D103 - kernels; what each does stands in its first comment
@@ -17,13 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
+from xmtc.kernels.coordinate_descent import SQUARED_HINGE, Importance
 from xmtc.kernels.csr import CsrArrays
 
 Ints = NDArray[Any]
 Floats = NDArray[np.float32]
 
-SQUARED_HINGE, HINGE = 0, 1
+HINGE = 2  # beside SQUARED_HINGE
 REST = np.float32(-1)  # the bias of a label that no document has
+FEWEST = 64  # documents that may join the active set after a search; or as many as it has, if these are more
+SMALLEST_SQUARE = np.float32(1e-6)
 
 
 class ElasticNet(NamedTuple):
@@ -36,14 +40,6 @@ class ElasticNet(NamedTuple):
     tolerance: float
     searches: int  # for further documents, at most
     rounds: int  # over the active set after each search, at most
-    least: int
-
-
-class Costs(NamedTuple):
-    """What the cost is multiplied by; both empty if it is the same for all."""
-
-    documents: NDArray[np.float32]  # one for each
-    positives: NDArray[np.float32]  # one for each entry of `positives`, beside that of its document
 
 
 @jitted(relaxed=True, inlined=True)
@@ -112,18 +108,19 @@ def _descend(
 
 
 @compiled()
-def train_labels(
+def train_elastic_net_labels(
     rows: CsrArrays,
     columns: CsrArrays,
     positive_indptr: Ints,
     positives: Ints,
-    weights: Costs,
+    importance: Importance,
     how: ElasticNet,
-    seeds: Ints,
+    seed: int,
 ) -> tuple[Ints, NDArray[np.int32], Floats, Floats]:
     # Train a classifier for each label on all documents, `rows` by document and `columns` by feature. `positives` are
     # the documents that have a label, label by label. Returns (indptr, features, weights, biases): CSR, features
-    # ascending.
+    # ascending. With `importance`, the cost is multiplied by that of the document and, for documents that have the
+    # label, by that of the entry of `positives`.
     documents, width = len(rows.indptr) - 1, len(columns.indptr) - 1
     labels = len(positive_indptr) - 1
     l1 = np.float32(how.l1)
@@ -131,10 +128,10 @@ def train_labels(
     for row in range(documents):
         for entry in range(rows.indptr[row], rows.indptr[row + 1]):
             squares[row] += rows.data[entry] * rows.data[entry]
-        squares[row] = max(squares[row], np.float32(1e-6))
+        squares[row] = max(squares[row], SMALLEST_SQUARE)
     base = np.full(documents, how.cost, np.float32)
-    if len(weights.documents):
-        base *= weights.documents
+    if len(importance.documents):
+        base *= importance.documents
     costs = base.copy()
     sign = np.full(documents, -1, np.float32)
     alpha = np.zeros(documents, np.float32)
@@ -155,13 +152,13 @@ def train_labels(
             active[count] = row
             is_active[row] = True
             sign[row] = 1
-            if len(weights.positives):
-                costs[row] = base[row] * weights.positives[place]
+            if len(importance.positives):
+                costs[row] = base[row] * importance.positives[place]
             count += 1
         bias = REST
         features = 0
         for search in range(how.searches + 1):
-            bias = _descend(rows, squares, state, active, count, bias, how, seeds[label] + search)
+            bias = _descend(rows, squares, state, active, count, bias, how, seed + 1000 * label + search)
             for at in range(count):
                 row = active[at]
                 if alpha[row] != 0:
@@ -188,7 +185,7 @@ def train_labels(
                     count += 1
             if count == before:
                 break
-            most = max(how.least, before)
+            most = max(FEWEST, before)
             if count > before + most:
                 found = active[before:count].copy()
                 enough = np.partition(scores[found], len(found) - most)[len(found) - most]

@@ -2,9 +2,9 @@
 
 min sum_k (lambda |w_k|_1 + 1/2 |w_k|^2) + C sum_i max over labels p that document i has, n that it has not, of
 (1 + w_n x_i - w_p x_i)_+. In the dual a document has a number for each label, at least 0 for p and at most 0 for n,
-which sum to 0 with at most C on either side; w_k is the soft threshold at lambda of u_k = sum_i alpha_ik x_i. Nearly all
-alphas and weights are 0. A document's block is solved over its active labels: those that it has, those with an alpha,
-and the labels that violate the margin most.
+which sum to 0 with at most C on either side; w_k is the soft threshold at lambda of u_k = sum_i alpha_ik x_i. Nearly
+all alphas and weights are 0. A document's block is solved over its active labels: those that it has, those with an
+alpha, and the labels that violate the margin most.
 """
 
 # ruff: noqa: D103 - kernels; what each does stands in its first comment

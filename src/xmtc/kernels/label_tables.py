@@ -18,7 +18,7 @@ SMALLEST = 4  # slots of a table, a power of 2 as all sizes
 
 
 class LabelTables(NamedTuple):
-    """Feature j has the slots start[j] to start[j] + size[j], of which count[j] are taken; a free slot's label is -1."""
+    """Feature j has size[j] slots from start[j] on, of which count[j] are taken; the label of a free slot is -1."""
 
     start: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -70,10 +70,14 @@ def with_room(tables: LabelTables, feature: int) -> LabelTables:
     first, old = tables.start[feature], tables.size[feature]
     labels, values = tables.labels, tables.values
     if tables.used[0] + 2 * old > len(labels):
-        more_labels, more_values = np.full(2 * len(labels) + 2 * old, -1, np.int32), np.zeros(
-            2 * len(labels) + 2 * old, np.float32
+        more_labels, more_values = (
+            np.full(2 * len(labels) + 2 * old, -1, np.int32),
+            np.zeros(2 * len(labels) + 2 * old, np.float32),
         )
-        more_labels[: tables.used[0]], more_values[: tables.used[0]] = labels[: tables.used[0]], values[: tables.used[0]]
+        more_labels[: tables.used[0]], more_values[: tables.used[0]] = (
+            labels[: tables.used[0]],
+            values[: tables.used[0]],
+        )
         labels, values = more_labels, more_values
     grown = LabelTables(tables.start, tables.size, tables.count, labels, values, tables.used)
     grown.start[feature], grown.size[feature] = tables.used[0], 2 * old
