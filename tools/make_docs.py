@@ -39,6 +39,7 @@ README_CORPORA = ("tibkat", "debtags", "cooking")
 FAMILIES = {
     **dict.fromkeys(("prior", "knn", "rocchio"), "neighbours"),
     **dict.fromkeys(("parabel", "bonsai", "dismec"), "linear"),
+    **dict.fromkeys(("proxml", "ppd_sparse", "pd_sparse"), "sparse_ovr"),
     **dict.fromkeys(("x_transformer", "lightxml"), "transformers"),
     **dict.fromkeys(("blend", "auto"), "ensembles"),
 }

@@ -98,6 +98,9 @@ QUICK: dict[str, dict[str, object]] = {
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
 FEWER_DOCUMENTS = {
     "dismec": 1_000,
+    "proxml": 1_000,
+    "ppd_sparse": 1_000,
+    "pd_sparse": 1_000,
     "attentionxml": 100,
     "xml_cnn": 300,
     "fasttext": 300,
