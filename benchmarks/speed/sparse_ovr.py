@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.sparse_ovr [--data DIR] [--corpus tibkat] [--methods ppd_sparse,proxml,pd_sparse]
 
-Each method has its defaults, and all cores (NUMBA_NUM_THREADS=1: one). Tf-idf is computed once, before. A first training
+Each method has its defaults, and all cores (NUMBA_NUM_THREADS=1: one). Tf-idf is computed before. A first training
 on few documents compiles. Prints the time of `dismec`, that of each method, and the ratio: above 1 is faster.
 """
 

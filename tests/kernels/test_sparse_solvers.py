@@ -136,7 +136,7 @@ def test_tables_grow_and_keep_what_they_have() -> None:
         slot = slot_of(tables, feature, label)
         if tables.labels[slot] < 0:
             tables.labels[slot] = label
-            tables.count[feature] += 1
+            tables.taken[feature] += 1
         tables.values[slot] += 1
         expected[feature, label] += 1
     for feature in range(4):

@@ -152,3 +152,15 @@ def test_validation_documents_choose_the_epochs() -> None:
     documents = corpus()
     model = make("pd_sparse", epochs=10, patience=1).fit(documents, corpus(30, seed=5))
     assert xmtc.evaluate(model, corpus(50, seed=7)).values["P@1"] > 95
+
+
+def test_whole_weights_are_repeated_documents_without_held_out_ones() -> None:
+    documents = corpus(40)
+    model = make("pd_sparse").fit(documents)
+    features = replace(documents, texts=None, features=model.vectors_.transform(documents))  # type: ignore[attr-defined]
+    weights = np.random.default_rng(1).integers(1, 4, len(documents))
+    often = features[np.repeat(np.arange(len(documents)), weights)]
+    exact: dict[str, Any] = {"epochs": 300, "held_out": 0.0, "post_epochs": 0, "cost": 0.1}
+    weighted = make("pd_sparse", **exact).fit(features, document_weights=weights)
+    repeated = make("pd_sparse", **exact).fit(often)
+    np.testing.assert_allclose(dense(weighted, features), dense(repeated, features), atol=1e-2)

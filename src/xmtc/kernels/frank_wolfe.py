@@ -221,7 +221,7 @@ def frank_wolfe_epoch(
                         slot = slot_of(tables, feature, label)
                         tables.labels[slot] = label
                         tables.values[slot] = 0
-                        tables.count[feature] += 1
+                        tables.taken[feature] += 1
                     tables.values[slot] += change * rows.data[entry]
             if new != 0:
                 mine[kept], old[kept] = label, new

@@ -18,11 +18,11 @@ SMALLEST = 4  # slots of a table, a power of 2 as all sizes
 
 
 class LabelTables(NamedTuple):
-    """Feature j has size[j] slots from start[j] on, of which count[j] are taken; the label of a free slot is -1."""
+    """Feature j has size[j] slots from start[j] on, of which taken[j] are taken; the label of a free slot is -1."""
 
     start: NDArray[np.int64]
     size: NDArray[np.int64]
-    count: NDArray[np.int64]
+    taken: NDArray[np.int64]
     labels: NDArray[np.int32]
     values: NDArray[np.float32]
     used: NDArray[np.int64]  # one number: slots of the pool that are given away
@@ -65,7 +65,7 @@ def slot_of(tables: LabelTables, feature: int, label: int) -> Any:
 @jitted()
 def with_room(tables: LabelTables, feature: int) -> LabelTables:
     # The tables, in which a feature's has at least one more free slot than it needs to be searched.
-    if 2 * tables.count[feature] < tables.size[feature]:
+    if 2 * tables.taken[feature] < tables.size[feature]:
         return tables
     first, old = tables.start[feature], tables.size[feature]
     labels, values = tables.labels, tables.values
@@ -79,7 +79,7 @@ def with_room(tables: LabelTables, feature: int) -> LabelTables:
             values[: tables.used[0]],
         )
         labels, values = more_labels, more_values
-    grown = LabelTables(tables.start, tables.size, tables.count, labels, values, tables.used)
+    grown = LabelTables(tables.start, tables.size, tables.taken, labels, values, tables.used)
     grown.start[feature], grown.size[feature] = tables.used[0], 2 * old
     grown.used[0] += 2 * old
     for slot in range(first, first + old):
