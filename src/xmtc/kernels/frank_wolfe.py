@@ -64,7 +64,7 @@ def _threshold(values: Any, total: float) -> float:
 
 
 @jitted()
-def project(right: Any, wrong: Any, gain: float, cost: float) -> None:
+def project(right: Any, wrong: Any, gain: Any, cost: float) -> None:
     # Replaces both by the nearest points, all at least 0, whose sums s are the same and at most `cost`, where
     # s * gain is taken off half the squared distance.
     if np.max(right) + np.max(wrong) + gain <= 0:
@@ -126,7 +126,7 @@ def _search(rows: CsrArrays, row: int, tables: LabelTables, how: MaxMargin, scor
 
 
 @jitted()
-def _exact(rows: CsrArrays, row: int, tables: LabelTables, label: int, l1: Any) -> Any:
+def _exact(rows: CsrArrays, row: int, tables: LabelTables, label: Any, l1: Any) -> Any:
     total = np.float32(0)
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
         slot = slot_of(tables, rows.indices[entry], label)
@@ -141,9 +141,10 @@ def frank_wolfe_epoch(
 ) -> tuple[Ints, NDArray[np.int32], Floats]:
     # One visit to each document, in random order. `targets` and `alpha` are documents x labels, `sums` features x
     # labels: the u of alpha. `costs`, unless it is empty, are multiplied with the cost. Returns the next alpha as CSR.
-    documents, labels = len(rows.indptr) - 1, 0
-    for label in targets.indices:
-        labels = max(labels, label + 1)
+    documents = len(rows.indptr) - 1
+    labels = np.int64(0)
+    for each in targets.indices:
+        labels = max(labels, np.int64(each) + 1)
     tables = label_tables(sums)
     l1 = np.float32(how.l1)
     random = np.uint64(seed)
