@@ -108,7 +108,7 @@ def test_frank_wolfe_closes_the_duality_gap(sampled: int) -> None:
     for epoch in range(150):
         sums = csr_array(matrix.T @ alpha)
         sums.sort_indices()
-        given_ = (CsrArrays.of(each) for each in (matrix, targets, alpha, sums))
+        given_ = map(CsrArrays.of, (matrix, targets, alpha, sums))
         indptr, labels, values = frank_wolfe_epoch(*given_, NOTHING, how, epoch)
         alpha = csr_array((values, labels, indptr), shape=(60, 6))
     dual = alpha.toarray()
