@@ -40,6 +40,8 @@ FAMILIES = {
     **dict.fromkeys(("prior", "knn", "rocchio"), "neighbours"),
     **dict.fromkeys(("parabel", "bonsai", "dismec"), "linear"),
     **dict.fromkeys(("fastxml", "pfastrexml", "craftml"), "forests"),
+    **dict.fromkeys(("proxml", "ppd_sparse", "pd_sparse"), "sparse_ovr"),
+    **dict.fromkeys(("sleec", "annexml", "slice"), "local_embedding"),
     **dict.fromkeys(("x_transformer", "lightxml"), "transformers"),
     **dict.fromkeys(("blend", "auto"), "ensembles"),
 }

@@ -11,6 +11,8 @@ from xmtc.corpus.corpus import Corpus
 
 #: Hyper-parameters that make a method quick on a small corpus, for those whose defaults are for large ones.
 QUICK: dict[str, dict[str, object]] = {
+    "proxml": {"tolerance": 1e-4},  # documents that contradict each other need it
+    "ppd_sparse": {"rounds": 100},
     "parabel": {"trees": 1},
     "bonsai": {"trees": 1},
     "sleec": {"learners": 2},
@@ -110,6 +112,9 @@ FEWER_DOCUMENTS = {
     "fastxml": 2_000,
     "pfastrexml": 2_000,
     "craftml": 2_000,
+    "proxml": 1_000,
+    "ppd_sparse": 1_000,
+    "pd_sparse": 1_000,
     "attentionxml": 100,
     "xml_cnn": 300,
     "fasttext": 300,
