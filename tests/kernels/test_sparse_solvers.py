@@ -108,12 +108,12 @@ def test_frank_wolfe_closes_the_duality_gap(sampled: int) -> None:
     for epoch in range(150):
         sums = csr_array(matrix.T @ alpha)
         sums.sort_indices()
-        given_ = map(CsrArrays.of, (matrix, targets, alpha, sums))
-        indptr, labels, values = frank_wolfe_epoch(*given_, NOTHING, how, epoch)
+        rows, has, dual, known = map(CsrArrays.of, (matrix, targets, alpha, sums))
+        indptr, labels, values = frank_wolfe_epoch(rows, has, dual, known, NOTHING, how, epoch)
         alpha = csr_array((values, labels, indptr), shape=(60, 6))
-    dual = alpha.toarray()
-    np.testing.assert_allclose(dual.sum(1), 0, atol=1e-4)
-    assert np.all((dual >= 0) == (wanted | (dual == 0)))
+    found = alpha.toarray()
+    np.testing.assert_allclose(found.sum(1), 0, atol=1e-4)
+    assert np.all((found >= 0) == (wanted | (found == 0)))
     sums = (matrix.T @ alpha).toarray()
     weights = np.sign(sums) * np.maximum(np.abs(sums) - l1, 0)
     scores = matrix @ weights
@@ -121,7 +121,7 @@ def test_frank_wolfe_closes_the_duality_gap(sampled: int) -> None:
     highest = np.where(wanted, -np.inf, scores).max(1)[both]
     lowest = np.where(wanted, scores, np.inf).min(1)[both]
     primal = l1 * np.abs(weights).sum() + (weights**2).sum() / 2 + cost * np.maximum(0, 1 + highest - lowest).sum()
-    gain = np.maximum(dual, 0).sum() - (weights**2).sum() / 2
+    gain = np.maximum(found, 0).sum() - (weights**2).sum() / 2
     assert gain <= primal + 1e-3
     assert primal - gain < 0.02 * primal
 

@@ -168,9 +168,10 @@ class PdSparse(LabelClassifiers):
 
         config = self.config
         how = MaxMargin(config.cost, l1, config.violators, config.sampled_words, fixed)
-        matrices = map(CsrArrays.of, (problem.features, problem.targets, alpha, sums))
+        rows, targets = CsrArrays.of(problem.features), CsrArrays.of(problem.targets)
+        dual, known = CsrArrays.of(alpha), CsrArrays.of(sums)
         seed = derived_seed(config.seed, int(fixed), at)
-        indptr, labels, values = frank_wolfe_epoch(*matrices, problem.costs, how, seed)
+        indptr, labels, values = frank_wolfe_epoch(rows, targets, dual, known, problem.costs, how, seed)
         bar.advance(problem.features.shape[0])
         return make_csr(values, labels, indptr, problem.targets.shape)
 
