@@ -69,7 +69,7 @@ def test_elastic_net_is_at_the_minimum(loss: int, bias: float) -> None:
             near = ours + rng.normal(scale=0.02, size=25) * (rng.random(25) < 0.3)
             assert objective(near, v + (rng.normal(scale=0.02) if bias else 0.0)) > best - 1e-4
         if loss == SQUARED_HINGE:
-            split = minimize(
+            split = minimize(  # type: ignore[call-overload]
                 lambda p, f=objective: f(p[:25] - p[25:50], p[50] if bias else 0.0),
                 np.zeros(51),
                 bounds=[(0, None)] * 50 + [(None, None)],

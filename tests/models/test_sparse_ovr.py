@@ -62,7 +62,7 @@ def test_more_l1_leaves_fewer_words() -> None:
         ("ppd_sparse", {"l1": 1.0}, {"l1": 0.01}),
         ("pd_sparse", {"l1": 1.0}, {"l1": 0.01}),
     ):
-        small, large = (make(method, **settings).fit(corpus()) for settings in (few, many))  # type: ignore[arg-type]
+        small, large = (make(method, **settings).fit(corpus()) for settings in (few, many))
         assert small.index_.columns.nnz < large.index_.columns.nnz, method  # type: ignore[attr-defined]
 
 
@@ -93,7 +93,7 @@ def test_equal_documents(name: str) -> None:
 def test_documents_without_labels_and_without_words(name: str) -> None:
     known = corpus(60)
     assert known.texts is not None
-    tags = [[known.labels.key(at) for at in np.flatnonzero(row)] for row in known.targets.toarray()]
+    tags = [[known.labels.key(at) for at in np.flatnonzero(row).tolist()] for row in known.targets.toarray()]
     more = Corpus.of([*known.texts, "ship", "", ""], [*tags, [], ["sea"], []])
     assert xmtc.evaluate(make(name).fit(more), corpus(50, seed=7)).values["P@1"] > 95
     with pytest.raises(XmtcError, match="no document has a label"):
@@ -118,9 +118,14 @@ def test_goes_on_after_a_finished_block(method: str, tmp_path: Path, monkeypatch
     documents = corpus()
     whole = make(method, block=1).fit(documents, checkpoints=tmp_path / "pieces")
     (tmp_path / "pieces" / "block2.safetensors").unlink()
-    trained = []
+    trained: list[int] = []
     own = type(whole)._train_labels  # type: ignore[attr-defined]
-    monkeypatch.setattr(type(whole), "_train_labels", lambda *given: (trained.append(1), own(*given))[1])
+
+    def counted(*given: object) -> object:
+        trained.append(1)
+        return own(*given)
+
+    monkeypatch.setattr(type(whole), "_train_labels", counted)
     again = make(method, block=1).fit(documents, checkpoints=tmp_path / "pieces")
     assert len(trained) == 1
     np.testing.assert_array_equal(dense(again, documents), dense(whole, documents))

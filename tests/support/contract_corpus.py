@@ -11,8 +11,6 @@ from xmtc.corpus.corpus import Corpus
 
 #: Hyper-parameters that make a method quick on a small corpus, for those whose defaults are for large ones.
 QUICK: dict[str, dict[str, object]] = {
-    "proxml": {"tolerance": 1e-4},  # documents that contradict each other need it
-    "ppd_sparse": {"rounds": 100},
     "parabel": {"trees": 1},
     "bonsai": {"trees": 1},
     "sleec": {"learners": 2},

@@ -60,8 +60,8 @@ def _score(rows: CsrArrays, row: int, sums: Any, l1: Any) -> Any:
 def _descend(
     rows: CsrArrays, squares: Any, state: Any, active: Any, count: int, bias: Any, how: ElasticNet, seed: int
 ) -> Any:
-    # Coordinate descent over the first `count` documents of `active`, in random order; returns the bias. A document
-    # at its bound is left out until all others are done.
+    # Coordinate descent over the first `count` documents of `active`, in random order; returns the bias and whether no
+    # document is wrong by more than the tolerance. A document at its bound is left out until all others are done.
     sign, costs, alpha, sums = state
     l1 = np.float32(how.l1)
     bias_square = np.float32(how.bias * how.bias)
@@ -100,11 +100,11 @@ def _descend(
             bias += change * bias_square
         if largest <= how.tolerance:
             if here == count:
-                break
+                return bias, True
             here = count  # all once more
         else:
             here = left
-    return bias
+    return bias, False
 
 
 @compiled()
@@ -158,7 +158,7 @@ def train_elastic_net_labels(
         bias = REST
         features = 0
         for search in range(how.searches + 1):
-            bias = _descend(rows, squares, state, active, count, bias, how, seed + 1000 * label + search)
+            bias, settled = _descend(rows, squares, state, active, count, bias, how, seed + 1000 * label + search)
             for at in range(count):
                 row = active[at]
                 if alpha[row] != 0:
@@ -183,7 +183,7 @@ def train_elastic_net_labels(
                 if scores[row] > highest and not is_active[row]:
                     active[count] = row
                     count += 1
-            if count == before:
+            if count == before and settled:
                 break
             most = max(FEWEST, before)
             if count > before + most:

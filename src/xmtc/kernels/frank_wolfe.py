@@ -161,7 +161,7 @@ def frank_wolfe_epoch(
     sizes = np.zeros(documents, np.int64)
     active, values = np.empty(start[documents], np.int32), np.zeros(start[documents], np.float32)
     scores = np.empty(labels, np.float32)
-    for row in order:
+    for row in order:  # type: ignore[assignment]
         has = targets.indices[targets.indptr[row] : targets.indptr[row + 1]]
         right = len(has)
         square = np.float32(0)

@@ -216,7 +216,7 @@ class State(NamedTuple):
             nothing = make_csr(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(shape[0] + 1, np.int64), shape)
             return cls(0, nothing, 0, nothing, -1.0)
         alpha, best = (
-            make_csr(*(kept[f"{name}.{part}"] for part in ("data", "indices", "indptr")), shape)
+            make_csr(kept[f"{name}.data"], kept[f"{name}.indices"], kept[f"{name}.indptr"], shape)
             for name in ("alpha", "best")
         )
         return cls(int(kept["epoch"]), alpha, int(kept["best_epoch"]), best, float(kept["precision"]))

@@ -75,9 +75,10 @@ class PpdSparse(SeparableClassifiers):
     config: PpdSparseConfig
 
     def _train_labels(self, matrix: Any, positives: Any, importance: Any, seed: int) -> Block:
-        from xmtc.kernels.elastic_net import HINGE, SQUARED_HINGE, ElasticNet, train_elastic_net_labels
+        from xmtc.kernels.coordinate_descent import SQUARED_HINGE
+        from xmtc.kernels.elastic_net import HINGE, ElasticNet, train_elastic_net_labels
 
-        config = self.config
+        config, (rows, columns), (ends, documents) = self.config, matrix, positives
         how = ElasticNet(
             loss=HINGE if config.loss == "hinge" else SQUARED_HINGE,
             cost=config.cost,
@@ -87,4 +88,4 @@ class PpdSparse(SeparableClassifiers):
             searches=config.searches,
             rounds=config.rounds,
         )
-        return train_elastic_net_labels(*matrix, *positives, importance, how, seed)
+        return train_elastic_net_labels(rows, columns, ends, documents, importance, how, seed)

@@ -43,7 +43,7 @@ class ProXmlConfig(ModelConfig):
     """Weigh a document's labels by their inverse propensity, with the constants of this family of data sets."""
     bias: NonNegativeFloat = Field(1.0, allow_inf_nan=False)
     """How freely a classifier's bias moves away from the answer no; 0: not at all."""
-    tolerance: PositiveFloat = Field(0.01, lt=1)
+    tolerance: PositiveFloat = Field(0.0001, lt=1)
     """A classifier is finished when its violations have fallen to this share: smaller is more exact and slower."""
     rounds: PositiveInt = 100
     """Newton steps for a classifier, at most."""
@@ -87,7 +87,7 @@ class ProXml(SeparableClassifiers):
     def _train_labels(self, matrix: Any, positives: Any, importance: Any, seed: int) -> Block:
         from xmtc.kernels.l1_linear import SQUARED_HINGE, L1Solver, train_l1_labels
 
-        config = self.config
+        config, (rows, columns), (ends, documents) = self.config, matrix, positives
         solver = L1Solver(
             loss=SQUARED_HINGE,
             cost=config.cost,
@@ -97,4 +97,5 @@ class ProXml(SeparableClassifiers):
             bias=config.bias,
             rest=REST,
         )
-        return train_l1_labels(*matrix, self.vectors_.width, *positives, importance, solver, seed)
+        width = self.vectors_.width
+        return train_l1_labels(rows, columns, width, ends, documents, importance, solver, seed)
