@@ -91,8 +91,7 @@ class RankAeConfig(ModelConfig):
     values: Literal["plain", "scaled"] = "scaled"
     """A document's tf-idf values: plain (as in the paper), or scaled to a mean square of 1."""
     pooling: Literal["mean", "sum", "root"] = "root"
-    """The sum over a document's features is divided by their number (mean), not at all (sum) or by its root; the
-    paper's average is mean if taken over the words of a document, and sum if over a fixed number of places."""
+    """What the sum over a document's features is divided by: their number (mean), nothing (sum), its root (root)."""
     latent: PositiveInt = 100
     """Dimensions of the space that documents and labels share (h in the paper)."""
     hidden: PositiveInt = 512
