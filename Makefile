@@ -17,7 +17,7 @@ FAST_TESTS := tests/corpus tests/text tests/labelspace tests/search tests/evalua
               tests/test_recipes.py tests/test_storage.py tests/test_errors.py tests/test_predictions.py
 FAST_MODELS := prior or knn or dismec
 
-.PHONY: help demo test test-fast test-core test-neural test-pythons test-lowest test-annif check package bench bench-speed docs clean
+.PHONY: help demo test test-fast test-core test-neural test-pythons test-lowest test-annif test-image check package bench bench-speed bench-serve docs clean
 help:
 	@echo "make demo   train on the shipped corpus and tag some documents"
 	@echo "make test   run all tests"
@@ -26,10 +26,12 @@ help:
 	@echo "make test-neural  the wheel with the extra neural, in a venv of its own: a network, an encoder"
 	@echo "make test-pythons  the same with every Python from 3.11 to 3.13 that there is (minutes; not in CI)"
 	@echo "make test-lowest  the same with the oldest libraries that the core allows (minutes; not in CI)"
-	@echo "make test-annif  the core installs and works beside Annif, and as its backend (minutes; not in CI)"
+	@echo "make test-annif  the core installs and works beside Annif, as its backend and as its server (minutes; not in CI)"
+	@echo "make test-image  the steps of the Dockerfile, then on a read-only root (root only, minutes; not in CI)"
 	@echo "make check  formatting, lint, types, the rule which room imports which"
 	@echo "make bench  our models beside other programs, which it installs, on the corpora in DATA=$(DATA); takes hours"
 	@echo "make bench-speed  how fast tf-idf, reading, metrics and neighbours are beside what others take"
+	@echo "make bench-serve  the HTTP server: speed, overload, its end and new models under load; takes 20 minutes"
 	@echo "make docs   renew the tables in README and docs that the code makes; the pages as a site, in site/"
 	@echo "make package  sdist and wheel, in dist/, checked"
 
@@ -80,6 +82,12 @@ test-lowest: $(STAMP)
 test-annif: $(STAMP)
 	@echo "==> the core beside Annif"
 	@$(BIN)/python tools/check_annif.py
+	@echo "==> Annif asks our server"
+	@$(BIN)/python tools/check_annif_http.py
+
+test-image:
+	@echo "==> the image without Docker"
+	@$(PYTHON) tools/check_image.py
 
 check: $(STAMP)
 	@echo "==> formatting and lint"
@@ -103,6 +111,10 @@ bench-speed: $(STAMP)
 	@$(BIN)/python -m benchmarks.speed.reading --data $(DATA)
 	@$(BIN)/python -m benchmarks.speed.metrics
 	@$(BIN)/python -m benchmarks.speed.knn --data $(DATA)
+
+bench-serve: $(STAMP)
+	@echo "==> the server under load, on debtags in $(DATA)"
+	@$(BIN)/python -m benchmarks.serve --data $(DATA)
 
 docs: $(STAMP)
 	@echo "==> docs: the tables that the code makes"

@@ -41,7 +41,8 @@ def test_what_is_missing_is_found_without_importing_it() -> None:
 
 
 def test_which_methods_are_the_core() -> None:
-    core = ["prior", "knn", "rocchio", "parabel", "bonsai", "dismec", "fasttext", "blend", "auto"]
+    forests = ["fastxml", "pfastrexml", "craftml"]
+    core = ["prior", "knn", "rocchio", "parabel", "bonsai", "dismec", *forests, "fasttext", "blend", "auto"]
     assert sorted([*core, *NEURAL]) == sorted(CATALOGUE)
 
 

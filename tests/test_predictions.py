@@ -157,3 +157,12 @@ def test_rows_names_and_top() -> None:
     assert top[np.array([2, 0])].names() == [top.names()[2], top.names()[0]]
     assert top[np.array([True, False, False])].names() == top.names()[:1]
     assert len(top[[]]) == 0
+
+
+def test_scores_that_only_order_labels_keep_their_order() -> None:
+    scores = np.array([[50.0, 20.0, 19.9, 0.0, -3.0, -40.0]], np.float32)
+    top = Predictions(np.arange(6, dtype=np.int32)[None], scores, LabelSet.of([*"abcdef"]), ScoreKind.RANKING)
+    mapped = top.unit_scores().scores[0]
+    assert (np.diff(mapped) < 0).all()
+    assert mapped[3] == 0.5
+    assert 0 < mapped.min() <= mapped.max() < 1

@@ -39,6 +39,9 @@ README_CORPORA = ("tibkat", "debtags", "cooking")
 FAMILIES = {
     **dict.fromkeys(("prior", "knn", "rocchio"), "neighbours"),
     **dict.fromkeys(("parabel", "bonsai", "dismec"), "linear"),
+    **dict.fromkeys(("fastxml", "pfastrexml", "craftml"), "forests"),
+    **dict.fromkeys(("proxml", "ppd_sparse", "pd_sparse"), "sparse_ovr"),
+    **dict.fromkeys(("sleec", "annexml", "slice"), "local_embedding"),
     **dict.fromkeys(("x_transformer", "lightxml"), "transformers"),
     **dict.fromkeys(("blend", "auto"), "ensembles"),
 }
@@ -156,6 +159,8 @@ def recipe_table() -> str:
     rows = []
     for path in sorted((ROOT / "recipes").rglob("*.yaml")):
         recipe = yaml.safe_load(path.read_text("utf-8"))
+        if "model" not in recipe:  # the rows of a whole table, for `xmtc compare`
+            continue
         name = path.relative_to(ROOT).as_posix()
         settings = ", ".join([*flat(recipe["set"]), *flat(recipe.get("grid", {}))]) or "the defaults"
         rows.append((f"[`{name}`](../../{name})", f"`{recipe['model']}`", settings))

@@ -16,7 +16,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
-NEEDED = ("xmtc/py.typed", "xmtc/data/debtags/labels.tsv", "xmtc/data/NOTICE", "xmtc/recipe_files/knn/tibkat.yaml")
+NEEDED = (
+    "xmtc/py.typed",
+    "xmtc/data/debtags/labels.tsv",
+    "xmtc/data/NOTICE",
+    "xmtc/recipe_files/knn/tibkat.yaml",
+    "xmtc/serve/static/index.html",
+    "xmtc/evaluation/reports/templates/look.css",
+)
 
 
 def main() -> int:

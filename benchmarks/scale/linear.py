@@ -36,6 +36,7 @@ from xmtc.models.registry import make
 HELD_OUT = 2000
 WARM_UP_LABELS = 1000
 TREE_MODELS = ("parabel", "bonsai")
+FORESTS = ("fastxml", "pfastrexml", "craftml")
 
 #: what is measured of one size: column -> value
 Row = dict[str, float]
@@ -159,12 +160,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labels", type=sizes, default=[10_000, 100_000, 1_000_000], help="sizes, comma-separated")
     parser.add_argument("--model", default="parabel")
-    parser.add_argument("--trees", type=int, default=1, help="of parabel and bonsai")
+    parser.add_argument("--trees", type=int, default=1, help="of parabel, bonsai and the forests")
     parser.add_argument("--cap", type=float, default=16.0, help="GiB that no process may exceed")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
-    hyper_parameters = {"seed": options.seed, **({"trees": options.trees} if options.model in TREE_MODELS else {})}
+    with_trees = options.model in TREE_MODELS + FORESTS
+    hyper_parameters = {"seed": options.seed, **({"trees": options.trees} if with_trees else {})}
     rows: list[Row] = []
     failure = ""
     for labels in options.labels:

@@ -16,6 +16,7 @@ LIBRARIES = {
     "excel": ("openpyxl",),
     "hub": ("huggingface_hub",),
     "mlflow": ("mlflow", "pandas"),
+    "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "annif": ("annif",),
 }
 

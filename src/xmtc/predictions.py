@@ -170,6 +170,21 @@ class Predictions:
         scores = np.take_along_axis(np.where(keep, self.scores, np.float32(0)), order, 1)
         return replace(self, ids=ids, scores=scores)
 
+    def unit_scores(self) -> Predictions:
+        """Scores between 0 and 1: probabilities as they are; those that only order labels by a curve that keeps order.
+
+        The curve, (1 + s / (1 + |s|)) / 2, has 0.5 at 0 and, unlike a sigmoid, does not end up at 1 for large scores.
+
+        >>> scores = np.array([[1, 0]], np.float32)
+        >>> Predictions(np.array([[1, 0]], np.int32), scores, LabelSet.of(["a", "b"])).unit_scores()
+        Predictions(1 documents, up to 2 labels each, scores: ranking)
+          0  b 0.750, a 0.500
+        """
+        if self.kind is not ScoreKind.RANKING:
+            return replace(self, scores=np.clip(self.scores, 0, 1))
+        scores = self.scores.astype(np.float64)
+        return replace(self, scores=((1 + scores / (1 + np.abs(scores))) / 2).astype(np.float32))
+
     def document(self, at: int) -> str:
         """The identifier of document `at`, or its position where documents have none."""
         return self.documents[at] if self.documents is not None else str(at)

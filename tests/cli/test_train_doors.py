@@ -17,9 +17,9 @@ import pytest
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.cli import main
-from xmtc.cli.folder_lock import folder_lock
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import XmtcError
+from xmtc.folder_lock import folder_lock
 from xmtc.models.knn import NearestNeighbours
 from xmtc.models.registry import DEFAULT, default_budget, load, model_class
 
@@ -212,7 +212,7 @@ def test_sigterm_handler_is_gone_after_a_command(run: Run) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from xmtc.cli.folder_lock import folder_lock
+from xmtc.folder_lock import folder_lock
 with folder_lock(Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from xmtc.cli.warm import chosen
 from xmtc.corpus.io import read, write
 from xmtc.data import demo_folder
 from xmtc.kernels.cache import LOCK
+from xmtc.models.registry import make
+from xmtc.text.document_features import DocumentVectors
+from xmtc.text.tfidf import TfIdfSettings
 
 compiles = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 
@@ -89,6 +93,17 @@ def test_every_version_that_the_core_methods_use_is_compiled(corpus: Path, tmp_p
     assert not set(used["used"]) - set(warm["used"])
 
 
+@compiles
+def test_every_version_that_a_model_folder_uses_is_compiled(corpus: Path, tmp_path: Path) -> None:
+    model = str(tmp_path / "tagger")
+    assert main(["train", str(corpus), "--model", "parabel", "--set", "trees=1", "--out", model, "--valid", "0.2"]) == 0
+    warm = watched(["worker", str(tmp_path), model])
+    asked = [["predict", model, str(corpus)], ["predict", model, str(corpus), "--threshold", "0.3"]]
+    used = watched(*asked, ["explain", model, "--text", "a fast mail server"])
+    assert len(used["used"]) > 5
+    assert not set(used["used"]) - set(warm["used"])
+
+
 def copied_cache(place: Path) -> Path:
     """A folder for NUMBA_CACHE_DIR with what this process's cache has: compiling takes a minute."""
     from numba.core.caching import CompileResultCacheImpl
@@ -148,6 +163,8 @@ def test_warm_adds_what_is_missing_and_two_may_do_so_at_once(tmp_path: Path) -> 
 BAD = {
     "no such method": (["--models", "knnn"], "did you mean 'knn'"),
     "a method with an extra": (["--models", "attentionxml"], "without an extra"),
+    "a folder that is no model": (["--models", "./folder"], "no manifest.json in it"),
+    "a folder that is not there": (["--models", "some/folder"], "no such model folder"),
     "only commas": (["--models", ",,"], "no method is named"),
     "an empty cache": (["--cache", ""], "no folder is named"),
     "a blank cache": (["--cache", "  "], "no folder is named"),
@@ -169,13 +186,24 @@ def test_wrong_calls(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("not a folder")
+    Path("folder").mkdir()
     words, expected = BAD[name]
     assert main(["warm", *words]) == 2
     out, err = capsys.readouterr()
     assert expected in err
     assert err.count("\n") == 1
     assert out == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+@compiles
+def test_a_model_that_knows_no_texts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = read(demo_folder())[:20]
+    features = replace(texts, texts=None, features=DocumentVectors(TfIdfSettings()).fit_transform(texts))
+    make("dismec").fit(features).save(tmp_path / "vectors")
+    assert main(["warm", "--models", str(tmp_path / "vectors")]) == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.endswith("vectors: this dismec model was not trained on texts; name its method in place of the folder")
 
 
 def test_without_a_compiler_there_is_nothing_to_warm(

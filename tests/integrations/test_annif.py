@@ -16,10 +16,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xmtc
-from xmtc.corpus.labels import LabelSet
 from xmtc.errors import ConfigError, XmtcError
 from xmtc.models.registry import CATALOGUE, make, model_class
-from xmtc.predictions import Predictions, ScoreKind
+from xmtc.predictions import ScoreKind
 
 pytest.importorskip("annif", reason="Annif and transformers 5 cannot be installed together: `make test-annif`")
 
@@ -28,7 +27,7 @@ import annif.parallel
 from annif.registry import AnnifRegistry
 
 from xmtc.integrations.annif import Config, DataFolder
-from xmtc.integrations.annif.backend import XmtcBackend, unit_scores
+from xmtc.integrations.annif.backend import XmtcBackend
 from xmtc.integrations.annif.hyperopt import SPACES, Objective
 from xmtc.integrations.annif.settings import ANNIF_SETTINGS, OWN_SETTINGS, limit_of, settings_of
 
@@ -207,15 +206,6 @@ def test_few_documents_are_not_held_out(place: Path) -> None:
     assert "too few documents to calibrate scores" in said
     assert project_model("tags").train_documents_ == 50
     assert project_model("tags").score_kind is ScoreKind.RANKING
-
-
-def test_scores_that_only_order_labels_keep_their_order() -> None:
-    scores = np.array([[50.0, 20.0, 19.9, 0.0, -3.0, -40.0]], np.float32)
-    top = Predictions(np.arange(6, dtype=np.int32)[None], scores, LabelSet.of("abcdef"), ScoreKind.RANKING)
-    mapped = unit_scores(top).scores[0]
-    assert (np.diff(mapped) < 0).all()
-    assert mapped[3] == 0.5
-    assert 0 < mapped.min() <= mapped.max() < 1
 
 
 def test_a_text_without_words_gets_no_subjects(place: Path) -> None:

@@ -15,7 +15,8 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, OutOfMemory
 from xmtc.kernels import coordinate_descent as svm
-from xmtc.models.dismec import NEVER, Dismec
+from xmtc.models.dismec import Dismec
+from xmtc.search.label_blocks import NEVER
 
 TOPICS = {"sea": "ship sail wave harbour", "sky": "cloud wind rain storm", "kitchen": "bread oven flour butter"}
 
@@ -158,7 +159,7 @@ def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return train_node(*arguments)
 
     monkeypatch.setattr(svm, "train_node", killed)
-    monkeypatch.setattr("xmtc.models.dismec.in_threads", lambda work, items: [work(item) for item in items])
+    monkeypatch.setattr("xmtc.search.label_blocks.in_threads", lambda work, items: [work(item) for item in items])
     with pytest.raises(KeyboardInterrupt):
         Dismec(block=1).fit(documents, checkpoints=tmp_path / "pieces")
     again = Dismec(block=1).fit(documents, checkpoints=tmp_path / "pieces")

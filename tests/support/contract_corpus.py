@@ -11,8 +11,16 @@ from xmtc.corpus.corpus import Corpus
 
 #: Hyper-parameters that make a method quick on a small corpus, for those whose defaults are for large ones.
 QUICK: dict[str, dict[str, object]] = {
+    "proxml": {"tolerance": 1e-4},  # documents that contradict each other need it
+    "ppd_sparse": {"rounds": 100},
     "parabel": {"trees": 1},
     "bonsai": {"trees": 1},
+    "sleec": {"learners": 2},
+    "annexml": {"learners": 2},
+    "slice": {"dimensions": 10},
+    "fastxml": {"trees": 8, "cost": 4.0},
+    "pfastrexml": {"trees": 8, "cost": 4.0},
+    "craftml": {"trees": 8},
     "attentionxml": {
         "hidden": 16,
         "layers": [16],
@@ -98,6 +106,15 @@ QUICK: dict[str, dict[str, object]] = {
 #: Documents that a method is trained on in the test with many labels, 10 labels each, where 20,000 would take minutes.
 FEWER_DOCUMENTS = {
     "dismec": 1_000,
+    "slice": 300,
+    "sleec": 300,
+    "annexml": 300,
+    "fastxml": 2_000,
+    "pfastrexml": 2_000,
+    "craftml": 2_000,
+    "proxml": 1_000,
+    "ppd_sparse": 1_000,
+    "pd_sparse": 1_000,
     "attentionxml": 100,
     "xml_cnn": 300,
     "fasttext": 300,

@@ -116,6 +116,24 @@ TABLES = [
             "wiki10-31k": (200, 100, 4, 0.2, True),
         },
     ),
+    Table(
+        "FastXML, section 5, and its authors' program: trees, documents and labels of a leaf, C, bias",
+        "fastxml",
+        (("trees",), ("max_leaf",), ("leaf_labels",), ("cost",), ("bias",)),
+        {"default": (50, 10, 100, 1.0, 1.0)},
+    ),
+    Table(
+        "PfastreXML, section 6 and the authors' program: trees, documents of a leaf, alpha, gamma, A and B",
+        "pfastrexml",
+        (("trees",), ("max_leaf",), ("alpha",), ("gamma",), ("propensity_a",), ("propensity_b",)),
+        {"default": (50, 10, 0.8, 30.0, 0.55, 1.5)},
+    ),
+    Table(
+        "CRAFTML, section 5: trees, documents of a leaf, arity, rounds of k-means, documents of a node, dimensions",
+        "craftml",
+        (("trees",), ("max_leaf",), ("arity",), ("rounds",), ("sample",), ("buckets",)),
+        {"default": (50, 10, 10, 2, 20_000, 10_000)},
+    ),
 ]
 
 #: Documents to learn from in the papers' data sets, for the settings that are a share of them.

@@ -34,6 +34,8 @@ NEEDS = {
     "faiss": ("tests/search/test_dense_index.py", "src/xmtc/search/dense_index.py"),
     "rdflib": ("tests/corpus/test_skos.py",),
     "mkdocs": ("tests/test_site.py",),
+    "fastapi": ("tests/serve", "tests/support/serving.py", "src/xmtc/serve"),
+    "schemathesis": ("tests/serve/test_schema.py",),
     "sklearn": (
         "tests/integrations/test_sklearn.py", "src/xmtc/integrations/sklearn.py",
         "src/xmtc/integrations/sklearn_data.py",

@@ -15,6 +15,7 @@ from xmtc.cli.explain import explain
 from xmtc.cli.info import info
 from xmtc.cli.models import models
 from xmtc.cli.predict import predict
+from xmtc.cli.serve import serve
 from xmtc.cli.threads import Threads, limit_threads, with_threads
 from xmtc.cli.train import train
 from xmtc.cli.update import update
@@ -50,5 +51,5 @@ def tag_texts(
     limit_threads(threads)
 
 
-for command in (train, update, evaluate, predict, explain, compare, info, convert, models, demo, warm):
+for command in (train, update, evaluate, predict, explain, compare, info, convert, models, demo, warm, serve):
     app.command()(with_threads(command))

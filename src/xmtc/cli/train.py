@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from xmtc.cli.completion import model_names, recipe_names
-from xmtc.cli.folder_lock import folder_lock
 from xmtc.cli.read_options import Reading, with_reading
 from xmtc.cli.resume import Found, check_resumable, checkpoint_folder, facts_of
 from xmtc.cli.stopping import Resumable
+from xmtc.folder_lock import folder_lock
 from xmtc.recipes import put, read_recipe
 
 if TYPE_CHECKING:

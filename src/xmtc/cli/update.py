@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xmtc.cli.folder_lock import folder_lock
 from xmtc.cli.read_options import Reading, with_reading
+from xmtc.folder_lock import folder_lock
 
 if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus

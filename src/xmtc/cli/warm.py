@@ -11,22 +11,24 @@ from typing import Annotated
 
 import typer
 
-from xmtc.cli.warm_worker import UNWRITTEN
+from xmtc.cli.warm_worker import REFUSED, UNWRITTEN
 
 
 def warm(
     cache: Annotated[str | None, typer.Option("--cache", help="Folder, to be named by NUMBA_CACHE_DIR later.")] = None,
     models: Annotated[
-        str | None, typer.Option("--models", help="Only what these need; default: all without an extra.")
+        str | None,
+        typer.Option("--models", help="Only what these methods or model folders need; default: all without an extra."),
     ] = None,
 ) -> None:
     """Compile the loops of all methods beforehand.
 
     Into the cache, so that no later start has to wait for it.
 
-    For container images and read-only systems. A second call finds everything there and is quick.
+    For container images and read-only systems. A second call finds everything there and is quick. A model folder is
+    loaded and asked, which also compiles what a network needs.
 
-    Example: xmtc warm --cache /app/cache
+    Example: xmtc warm --cache /app/cache --models tagger
     """
     from xmtc.errors import XmtcError
 
@@ -40,6 +42,8 @@ def warm(
         command = [sys.executable, "-m", "xmtc.cli.warm_worker", folder, *methods]
         run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     answer = run.stdout.splitlines()
+    if run.returncode == REFUSED:
+        raise XmtcError(answer[-1])
     if run.returncode == UNWRITTEN:
         raise XmtcError(f"{answer[-1]}: cannot be written; name a folder that can: xmtc warm --cache DIR")
     if run.returncode:
@@ -56,16 +60,28 @@ def warm(
 
 
 def chosen(models: str | None) -> list[str]:
-    """The methods to compile for; an error for one that is not known, or whose work is not done by kernels alone."""
+    """What to compile for, methods and model folders; an error for one that is not known, or that cannot be opened.
+
+    A method needs no extra: the work of the others is not done by kernels alone. What is named like a method is one; a
+    folder of that name is called `./knn`.
+    """
     from xmtc.errors import ConfigError
     from xmtc.models.registry import CATALOGUE, model_class
+    from xmtc.storage import opening
 
     core = [name for name in CATALOGUE if model_class(name).capabilities.extra is None]
     names = [name for name in (part.strip() for part in (models or "").split(",")) if name]
     for name in names:
-        if name not in core:
-            model_class(name)  # an error with a near name, if there is no such method
-            raise ConfigError(f"--models {name}: warm knows the methods without an extra: {', '.join(core)}")
+        if name in core:
+            continue
+        if name not in CATALOGUE and (os.sep in name or Path(name).is_dir()):
+            opening(name)  # an error if it is no model folder
+            continue
+        model_class(name)  # an error with a near name, if there is no such method
+        raise ConfigError(
+            f"--models {name}: of the methods, warm knows those without an extra ({', '.join(core)}); of others name a "
+            "model folder"
+        )
     if models is not None and not names:
         raise ConfigError("--models: no method is named; leave it out for all of them")
     return names or core

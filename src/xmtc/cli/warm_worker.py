@@ -1,7 +1,8 @@
-"""The work of `xmtc warm`, in a process of its own whose NUMBA_CACHE_DIR is set: `python -m ... FOLDER METHOD...`.
+"""The work of `xmtc warm`, in a process whose NUMBA_CACHE_DIR is set: `python -m ... FOLDER METHOD|MODEL...`.
 
 How a kernel is compiled depends on the types of its arguments. The surest list of them is to use the methods: each is
-trained on a few documents of the demo corpus, as texts and as features, saved, loaded and asked.
+trained on a few documents of the demo corpus, as texts and as features, saved, loaded and asked. A model folder is only
+loaded and asked.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
     from xmtc.corpus.corpus import Corpus
     from xmtc.models.base import Model
 
-UNWRITTEN = 3  # the exit code if the cache cannot be written
+UNWRITTEN, REFUSED = 3, 4  # exit codes: the cache cannot be written; a model folder cannot be used
 TRAINED_ON, ASKED = 120, 40  # documents
 #: Small trees, so that few labels need clustering too; and quick blends.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "parabel": {"trees": 1, "max_leaf": 8},
     "bonsai": {"trees": 1, "max_leaf": 8, "arity": 4},
+    "fastxml": {"trees": 2},
+    "pfastrexml": {"trees": 2},
+    "craftml": {"trees": 2},
     "blend": {"members": ["knn", "rocchio"]},
     "auto": {"methods": ["knn", "rocchio"], "budget": "2s"},
     "fasttext": {"dimensions": 8, "epochs": 1, "buckets": 1000},
@@ -81,27 +85,52 @@ def use(model: Model, train: Corpus, test: Corpus, folder: Path) -> None:
 
     model.fit(train, test)
     model.save(folder)
-    for asked in (model, load(folder)):
-        asked.predict(test, k=10)
-        asked.predict(test[:1], k=5)
-        evaluate(asked, test, threshold=0.3)
-        if test.texts is not None:
-            asked.predict(list(test.texts)[:2])
-            if model.capabilities.explain:
-                asked.explain(test.texts[0], train.labels.name(0))
+    for each in (model, load(folder)):
+        ask(each, test)
+        evaluate(each, test, threshold=0.3)
     model.calibrate(test).tune(test)
     if model.capabilities.partial_fit:
         model.partial_fit(test).predict(test)
 
 
+def ask(model: Model, test: Corpus) -> None:
+    """Everything that a model can be asked: for many documents, for one, for a label's reasons."""
+    model.predict(test, k=10)
+    model.predict(test[:1], k=5)
+    if test.texts is not None:
+        model.predict(list(test.texts)[:2])
+        model.predict(list(test.texts)[:1], k=100).threshold(0.3)
+        if model.capabilities.explain:
+            assert model.labels_ is not None
+            model.explain(test.texts[0], model.labels_.key(0))
+
+
+def ask_folder(path: str) -> str:
+    """Load a model and ask it; the reason if that cannot be done, such as a missing extra."""
+    from xmtc.errors import MissingExtra, XmtcError
+    from xmtc.models.registry import load
+
+    test = documents(texts=True)[1]
+    try:
+        model = load(path)
+    except XmtcError as error:
+        return str(error) if isinstance(error, MissingExtra) or path in str(error) else f"{path}: {error}"
+    try:
+        model.predict(test[:1])
+    except XmtcError:
+        return f"{path}: this {model.name} model was not trained on texts; name its method in place of the folder"
+    ask(model, test)
+    return ""
+
+
 def main() -> int:
     """Compile, with a line for each method; prints how many were compiled, how many were found, and the folders."""
     from xmtc import kernels
-    from xmtc.models.registry import make
+    from xmtc.models.registry import CATALOGUE, make
 
-    folder, methods = Path(sys.argv[1]), sys.argv[2:]
+    folder, named = Path(sys.argv[1]), sys.argv[2:]
     warnings.simplefilter("ignore")
-    todo = list(cases(methods))
+    todo = list(cases([name for name in named if name in CATALOGUE]))
     with kernels.warming() as warmth:
         for at, (name, settings, with_texts) in enumerate(todo):
             if not at or todo[at - 1][0] != name:
@@ -109,6 +138,11 @@ def main() -> int:
                 print(f"warm: {name} ... ({done})", file=sys.stderr, flush=True)
             with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):  # what a training says is no news here
                 use(make(name, **settings), *documents(with_texts), folder / "model")
+        for path in (name for name in named if name not in CATALOGUE):
+            print(f"warm: {path} ... ({warmth.compiled} compiled, {warmth.found} found)", file=sys.stderr, flush=True)
+            if refusal := ask_folder(path):
+                print(refusal)
+                return REFUSED
     if warmth.unwritten:
         print(warmth.unwritten)
         return UNWRITTEN

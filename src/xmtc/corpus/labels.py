@@ -183,11 +183,19 @@ class LabelSet:
         >>> LabelSet.of(["a", "b"], names=["Animals", "Birds"], parents=[[], ["a"]]).path(1)
         'Animals › Birds'
         """
+        return " › ".join(self.path_names(at))
+
+    def path_names(self, at: int) -> list[str]:
+        """The names of the ancestors of label `at` (first parents only) from the root on, and its own.
+
+        >>> LabelSet.of(["a", "b"], names=["Animals", "Birds"], parents=[[], ["a"]]).path_names(1)
+        ['Animals', 'Birds']
+        """
         names = [self.name(at)]
         while above := self.parents_of(at):
             at = above[0]
             names.insert(0, self.name(at))
-        return " › ".join(names)
+        return names
 
     def description(self, at: int) -> str:
         """The description of label `at`, empty where it has none."""

@@ -143,6 +143,30 @@ def language_of(text: str) -> str:
     text = text[:READ_CHARACTERS].lower()
     if not text.isascii() and (found := _by_script(text)):
         return found
+    evidence = _evidence(text)
+    best, second = sorted([0.0, 0.0, *evidence.values()])[:-3:-1]
+    if best < max(ENOUGH, AHEAD * second):
+        return UNKNOWN
+    return max(evidence, key=lambda language: evidence[language])
+
+
+def language_shares(text: str) -> dict[str, float]:
+    """The languages that a text may be in, each with its share of the evidence; nothing if there is too little of it.
+
+    >>> shares = language_shares("The ship left the harbour at dawn and was never seen again.")
+    >>> max(shares, key=shares.get), round(sum(shares.values()), 6)
+    ('en', 1.0)
+    """
+    text = text[:READ_CHARACTERS].lower()
+    if not text.isascii() and (found := _by_script(text)):
+        return {} if found == UNKNOWN else {found: 1.0}
+    evidence = _evidence(text)
+    total = sum(evidence.values())
+    return {language: share / total for language, share in evidence.items()} if total >= ENOUGH else {}
+
+
+def _evidence(text: str) -> dict[str, float]:
+    """How much words and letters of a text in small letters speak for each language."""
     evidence: defaultdict[str, float] = defaultdict(float)
     for word in WORD.findall(text):
         for language, weight in WEIGHTS.get(word, ()):
@@ -150,10 +174,7 @@ def language_of(text: str) -> str:
     for letter in SPECIAL.findall(text)[:MOST_LETTERS]:
         for language, weight in LETTER_WEIGHTS[letter]:
             evidence[language] += weight
-    best, second = sorted([0.0, 0.0, *evidence.values()])[:-3:-1]
-    if best < max(ENOUGH, AHEAD * second):
-        return UNKNOWN
-    return max(evidence, key=lambda language: evidence[language])
+    return evidence
 
 
 def _by_script(text: str) -> str | None:

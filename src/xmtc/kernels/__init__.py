@@ -156,12 +156,13 @@ def _announce(kernel: Any, seconds: float) -> None:
     global _seconds_compiling, _said_where
     _seconds_compiling += seconds
     kept = kernel._cache
+    told = isinstance(kept, KernelCache) and kept.unwritable  # before it was compiled
     # Many kernels that are compiled anew at every start take long together.
-    lost = isinstance(kept, KernelCache) and not kept.written
+    lost = isinstance(kept, KernelCache) and not kept.written and not told
     if seconds <= SLOW_SECONDS and (_said_where or not lost or _seconds_compiling <= SLOW_SECONDS):
         return
     where = ""
-    if isinstance(kept, KernelCache) and not _said_where:
+    if isinstance(kept, KernelCache) and not told and not _said_where:
         _said_where = True
         missing = f"not cached: {kept.place} cannot be written; see `xmtc warm`"
         where = f" ({missing})" if lost else f" (once; cached in {kept.place})"

@@ -12,6 +12,7 @@ the same number for their file. A lock lets one write at a time.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -44,12 +45,22 @@ class KernelCache:
             reader = _opened(read, function)
             if reader is not None:
                 self._layers.append(reader)
-        self.place = self._layers[0 if self._writer is None else -1].cache_path if self._layers else _wanted(function)
+        self.place = self._wanted(function) if self.unwritable else self._writer.cache_path
+
+    @property
+    def unwritable(self) -> bool:
+        """Whether there is no folder at all into which a compiled version could go."""
+        return self._writer is None
 
     @property
     def cache_path(self) -> str:
         """The folder, as numba's statistics show it."""
         return self.place
+
+    def _wanted(self, function: Callable[..., Any]) -> str:
+        """The folder that a user would expect to be written: the one that was named, or the one beside the source."""
+        wanted = numba.config.CACHE_DIR or str(Path(function.__code__.co_filename).parent / "__pycache__")
+        return next((layer.cache_path for layer in self._layers if layer.cache_path.startswith(wanted)), wanted)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """The compiled version for these types, or None."""
@@ -61,6 +72,8 @@ class KernelCache:
             if found is not None:
                 self.used.add(layer.cache_path)
                 return found
+        if self.unwritable:
+            _say_that_nothing_is_kept(self.place)
         return None
 
     def save_overload(self, signature: Any, version: Any) -> None:
@@ -98,6 +111,17 @@ class KernelCache:
 
 
 @cache
+def _say_that_nothing_is_kept(place: str) -> None:
+    """Before the first version is compiled that the next start will compile again: else people wait and wonder."""
+    print(
+        f"compiling loops, some 15 s at every start: {place} cannot be written. Compile them beforehand: "
+        "`xmtc warm --cache DIR`, then NUMBA_CACHE_DIR=DIR",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+@cache
 def _locators() -> list[tuple[type[Any], type[Any]]]:
     """For each place where numba looks, in its order, a class of caches that only reads and one that writes."""
     if getattr(numba.config, "CACHE_LOCATOR_CLASSES", ""):  # the user has chosen
@@ -130,11 +154,6 @@ def _opened(kind: type[Any], function: Callable[..., Any]) -> Any:
         return kind(function)
     except (RuntimeError, OSError):  # "no locator available"; the source cannot be read
         return None
-
-
-def _wanted(function: Callable[..., Any]) -> str:
-    """The folder that a user would expect: the one that was named, or the one beside the source."""
-    return numba.config.CACHE_DIR or str(Path(function.__code__.co_filename).parent / "__pycache__")
 
 
 @contextmanager

@@ -71,7 +71,7 @@ class Labels(NamedTuple):
 
 
 @numba.njit(nogil=True, inline="always")
-def _logistic_step(old: float, score: float, square: float, cost: float) -> float:
+def logistic_step(old: float, score: float, square: float, cost: float) -> float:
     # The new alpha in (0, cost) that minimises alpha log alpha + (cost - alpha) log(cost - alpha) + ... by Newton.
     low = min(_SMALLEST, 0.001 * cost)
     high = cost - low
@@ -163,7 +163,7 @@ def _descend(
                     highest = cost
                     if len(costs):
                         highest = np.float64(costs[here])
-                    new = np.float32(_logistic_step(old, margin, square[row], highest))
+                    new = np.float32(logistic_step(old, margin, square[row], highest))
                     slope = (old - new) * square[row]
                 if done[lane] or abs(slope) <= quiet:
                     change[lane] = 0

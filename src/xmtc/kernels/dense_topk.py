@@ -63,6 +63,64 @@ def best_labels(vectors: Floats, weights: Floats, k: int) -> tuple[NDArray[np.in
     return ids, scores, logs
 
 
+@compiled(parallel=True, small=lambda products, *_: products.size < LITTLE_WORK)
+def best_of_products(
+    products: Floats, queries: Floats, vectors: Floats, k: int, margin: float
+) -> tuple[NDArray[np.int32], Floats]:
+    # (ids, scores) of the k vectors with the largest product with each query, ties to the lower id; k is at most their
+    # number. `products` are the same, rounded by at most half the margin in a way that may depend on which queries are
+    # multiplied together; those near the k-th best are computed once more, so that the result does not.
+    count = len(queries)
+    ids = np.full((count, k), -1, np.int32)
+    scores = np.zeros((count, k), np.float32)
+    for query in numba.prange(count):
+        row = products[query]
+        found, size = ids[query], 0
+        best = scores[query]
+        for at in range(len(row)):
+            if size < k or row[at] > best[0]:
+                size = offer(best, found, size, k, row[at], at)
+        least = best[0] - np.float32(margin)
+        found[:] = -1
+        best[:] = 0
+        size = 0
+        for at in range(len(row)):
+            if row[at] >= least:
+                score = dot(vectors[at], queries[query])
+                if size < k or score > best[0]:
+                    size = offer(best, found, size, k, score, at)
+        best_first(best, found, size)
+    return ids, scores
+
+
+@compiled(parallel=True, small=lambda vectors, listed, *_: listed.size * vectors.shape[1] < LITTLE_WORK)
+def best_listed(
+    vectors: Floats,
+    listed: NDArray[np.int32],
+    similarities: Floats,
+    weights: Floats,
+    biases: Floats,
+    share: float,
+    k: int,
+) -> tuple[NDArray[np.int32], Floats]:
+    # (ids, scores) of the k best of each text's listed labels (-1: no more), ties to the lower id: `share` times the
+    # score of the label's classifier, and the rest of 1 times the similarity.
+    texts = len(vectors)
+    ids = np.full((texts, k), -1, np.int32)
+    scores = np.zeros((texts, k), np.float32)
+    part, rest = np.float32(share), np.float32(1 - share)
+    for text in numba.prange(texts):
+        size = 0
+        for place in range(listed.shape[1]):
+            label = listed[text, place]
+            if label < 0:
+                break
+            score = part * (dot(weights[label], vectors[text]) + biases[label]) + rest * similarities[text, place]
+            size = offer(scores[text], ids[text], size, k, score, label)
+        best_first(scores[text], ids[text], size)
+    return ids, scores
+
+
 @numba.njit(inline="always")
 def _least_logit(worst: Any, above: Any) -> Any:
     # A logit below this has a probability that, times `above`, is below `worst`; a little lower still, for rounding.

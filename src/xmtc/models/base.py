@@ -418,6 +418,11 @@ class Model(ABC):
         """The threshold of each label, if the model was tuned."""
         return None if self._thresholds is None else self._thresholds.each
 
+    @property
+    def threshold_curve_(self) -> ThresholdCurve | None:
+        """Precision and recall at each threshold on the validation documents, if the model was measured."""
+        return self._curve
+
     def check_weights(self, kinds: Collection[WeightKind]) -> None:
         """A ConfigError that names the methods which can, if this one cannot learn with weights of these kinds."""
         from xmtc.models.registry import weighing

@@ -19,36 +19,30 @@ Cost: training grows with labels x documents x words; memory and prediction with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
-from scipy.sparse import csc_array
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr, with_columns
-from xmtc.kernels import cores, in_threads
+from xmtc.kernels import cores
 from xmtc.memory import give_back_memory
-from xmtc.models.base import Model
 from xmtc.models.config import Capabilities, ModelConfig
-from xmtc.models.explanation import Explanation, strongest, words_of
-from xmtc.predictions import Predictions, ScoreKind
-from xmtc.progress import progress
+from xmtc.models.label_classifiers import LabelClassifiers
+from xmtc.predictions import ScoreKind
+from xmtc.search.label_blocks import NEVER, Block, Classifiers, by_frequency, train_blocks
 from xmtc.search.linear_training import importance_of, linear_weights, solver_of
 from xmtc.search.linear_tree import NO_OFFSETS
 from xmtc.search.sparse_index import SparseIndex
 from xmtc.seeding import derived_seed
-from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
-from xmtc.text.token_store import offsets_of
 
 REST = -1.0  # score of a label for a document without any of its words: the kernel's own start
-NEVER = -10.0  # score of a label that no document has: below any other
 BLOCKS_A_CORE = 8  # at least, so that no core waits long for the last block of another
 
 
@@ -74,7 +68,7 @@ class DismecConfig(ModelConfig):
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
 
 
-class Dismec(Model):
+class Dismec(LabelClassifiers):
     """One linear classifier for each label.
 
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
@@ -94,10 +88,6 @@ class Dismec(Model):
     )
     Config = DismecConfig
     config: DismecConfig
-
-    vectors_: DocumentVectors
-    index_: SparseIndex  # features x labels
-    biases_: NDArray[np.float32]
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes: the documents' matrix, a copy and eight labels' weights for each core, and all weights twice.
@@ -122,34 +112,15 @@ class Dismec(Model):
         """A classifier for each label; or the change to `earlier` ones, but for labels whose bias is NEVER."""
         targets, importance = linear_weights(corpus)
         counts = np.bincount(targets.indices, minlength=targets.shape[1])
-        # Labels that are about equally frequent take about equally long; the long ones first.
-        order = np.argsort(-counts, kind="stable").astype(np.int32)
+        order = by_frequency(counts)
         order = order[counts[order] > 0 if earlier is None else earlier[1][order] != NEVER]
-        size = min(self.config.block, max(8, -(-len(order) // (BLOCKS_A_CORE * cores()))))
-        blocks = [order[start : start + size] for start in range(0, len(order), size)]
         documents_of = targets.tocsc()
-        with progress("training classifiers", len(order)) as bar:
 
-            def train(at: int) -> Mapping[str, NDArray[Any]]:
-                found = checkpoints.get(f"block{at}")
-                if found is None:
-                    found = self._train_block(features, documents_of, importance, blocks[at], at, earlier)
-                    checkpoints.put(f"block{at}", found)
-                bar.advance(len(blocks[at]))
-                return found
+        def train(labels: NDArray[np.int32], at: int) -> Block:
+            return self._train_block(features, documents_of, importance, labels, at, earlier)
 
-            parts = in_threads(train, range(len(blocks)))
-        biases = np.full(targets.shape[1], NEVER, np.float32)
-        biases[order] = np.concatenate([np.zeros(0, np.float32), *(part["biases"] for part in parts)])
-        ends = offsets_of(np.concatenate([np.zeros(0, np.int64), *(np.diff(part["ends"]) for part in parts)]))
-        terms = np.concatenate([np.zeros(0, np.int32), *(part["features"] for part in parts)])
-        weights = np.concatenate([np.zeros(0, np.float32), *(part["weights"] for part in parts)])
-        del parts
-        by_feature = csc_array((weights, terms, ends), shape=(features.shape[1], len(order))).tocsr()
         shape = (features.shape[1], targets.shape[1])
-        matrix = make_csr(by_feature.data, order[by_feature.indices], by_feature.indptr, shape)
-        matrix.sort_indices()
-        return matrix, biases
+        return train_blocks(train, order, BLOCKS_A_CORE * cores(), self.config.block, shape, checkpoints)
 
     def _train_block(
         self,
@@ -159,7 +130,7 @@ class Dismec(Model):
         labels: NDArray[np.int32],
         at: int,
         earlier: Classifiers | None,
-    ) -> dict[str, NDArray[Any]]:
+    ) -> Block:
         from xmtc.kernels.coordinate_descent import train_node
         from xmtc.kernels.csr import CsrArrays
 
@@ -173,8 +144,7 @@ class Dismec(Model):
         rows, width = np.arange(features.shape[0], dtype=np.int32), features.shape[1]
         positives = own.indptr.astype(np.int64), own.indices.astype(np.int64)
         importance, seed = importance_of(weights, own.data), derived_seed(config.seed, at)
-        trained = train_node(CsrArrays.of(features), width, rows, *positives, offsets, importance, solver, seed)
-        return dict(zip(("ends", "features", "weights", "biases"), trained, strict=True))
+        return train_node(CsrArrays.of(features), width, rows, *positives, offsets, importance, solver, seed)
 
     def _partial_fit(self, corpus: Corpus) -> None:
         self._change(corpus, np.zeros(len(corpus.labels), bool))
@@ -218,33 +188,3 @@ class Dismec(Model):
         counts = corpus.label_counts + 0.5
         odds = counts / (self.train_documents_ + len(corpus) + 1 - counts)
         return np.log(odds).astype(np.float32)
-
-    def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        ids, scores = self.index_.nearest(self.vectors_.transform(corpus), k, self.biases_)
-        return Predictions(ids, scores, self._fitted(), self.score_kind)
-
-    def _explain(self, text: str, label: int) -> Explanation:
-        """A score is the sum over the text's words of weight x value, and the label's bias."""
-        query, words = words_of(self.name, self.vectors_, text)
-        parts = self.index_.shared(query, np.array([label], np.int32)).toarray()[:, 0]
-        bias = float(self.biases_[label])
-        start = "no document had this label" if bias == NEVER else f"without any of its words the score is {bias:.3f}"
-        return Explanation(self._fitted().name(label), float(parts.sum()) + bias, strongest(words, parts), (start,))
-
-    def _save(self, folder: FolderWriter) -> None:
-        self.vectors_.save(folder)
-        folder.matrix("weights", self.index_.columns, half=self.config.weights == "float16")
-        folder.arrays("biases", {"biases": self.biases_})
-
-    def _load(self, folder: FolderReader) -> None:
-        self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)
-        labels = len(self._fitted())
-        self.index_ = SparseIndex(folder.matrix("weights", (self.vectors_.width, labels)))
-        with folder.building("biases"):
-            self.biases_ = folder.arrays("biases")["biases"]
-            if self.biases_.dtype != np.float32 or self.biases_.shape != (labels,):
-                raise ValueError(f"there are {self.biases_.shape} biases of {self.biases_.dtype} for {labels} labels")
-
-
-#: Weights, features x labels, and a bias for each label
-Classifiers = tuple[Csr, NDArray[np.float32]]

@@ -13,7 +13,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.display import escaped, further, html_box, html_table, plain, printable
 from xmtc.errors import XmtcError
-from xmtc.models.shading import Piece, relative, shaded
+from xmtc.models.shading import Piece, relative, shaded, weighed_places
 from xmtc.text.document_features import DocumentVectors
 
 LISTED = 10  # words that are shown
@@ -86,7 +86,10 @@ class Explanation:
         return html_box(self.label, f"score {self.score:.3f}", *_parts(self))
 
     def to_json(self) -> dict[str, Any]:
-        """The explanation as plain data; label and name as in predictions."""
+        """The explanation as plain data; label and name as in predictions.
+
+        `places` are what to shade: wherever in the text a word with a weight stands, or the spans, none overlapping.
+        """
         return {
             "label": self.key or self.label,
             "name": self.label,
@@ -94,6 +97,7 @@ class Explanation:
             "text": self.text,
             "words": [{"word": word, "weight": weight} for word, weight in self.words],
             "spans": [{"start": start, "end": end, "weight": weight} for start, end, weight in self.spans],
+            "places": [{"start": start, "end": end, "weight": weight} for start, end, weight in weighed_places(self)],
             "evidence": list(self.evidence),
         }
 

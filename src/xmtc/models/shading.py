@@ -30,10 +30,20 @@ def shaded(why: Explanation) -> list[Piece]:
     [('Red', -0.25, -0.5), (' ', 0.0, 0.0), ('apple', 0.5, 1.0), ('!', 0.0, 0.0)]
     """
     pieces, done = [], 0
-    for start, end, weight in _apart(why.spans) if why.spans else places(why.text, why.words):
+    for start, end, weight in weighed_places(why):
         pieces += [(why.text[done:start], 0.0), (why.text[start:end], weight)]
         done = end
     return relative((text, weight) for text, weight in [*pieces, (why.text[done:], 0.0)] if text)
+
+
+def weighed_places(why: Explanation) -> list[Span]:
+    """The places of the text that have a weight, in order: its spans, or wherever its words stand.
+
+    >>> from xmtc.models.explanation import Explanation
+    >>> weighed_places(Explanation("fruit", 0.5, (("apple", 0.5),), text="Red apple!"))
+    [(4, 9, 0.5)]
+    """
+    return _apart(why.spans) if why.spans else places(why.text, why.words)
 
 
 def places(text: str, words: Iterable[tuple[str, float]]) -> list[Span]:

@@ -1,4 +1,4 @@
-"""The nearest of many dense unit vectors by cosine: exact, or through cells where there are very many (faiss)."""
+"""The nearest of many dense unit vectors by cosine: exact, or through cells where there are very many (with faiss)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy.sparse import csc_array
 
 from xmtc.extras import require
 from xmtc.progress import progress
+from xmtc.search.exact_search import nearest_exactly
 from xmtc.text.token_store import offsets_of
 
 Kind = Literal["flat", "ivf"]
@@ -22,6 +23,7 @@ MOST_FLAT = 100_000  # vectors that every query is compared with
 QUERY_BLOCK = 4096  # queries that are compared with all vectors at once
 CELL_BLOCK = 1 << 16  # queries that search cells together: the more, the more share the reading of a cell
 MOST_PRODUCTS = 1 << 20  # at once; more would not stay in the processor's cache
+MOST_NUMBERS = 1 << 24  # of the vectors that queries are compared with once more, at once
 SPARE = 8  # neighbours found beyond k: which of two equal ones comes first is decided afterwards
 RECALL, RECALL_K, RECALL_SAMPLE = 0.97, 10, 512  # share of the k nearest to find, measured on a sample of the vectors
 
@@ -81,16 +83,19 @@ class DenseIndex:
         return ids, similarities
 
     def _best(self, queries: Floats, k: int) -> tuple[NDArray[Any], Floats]:
-        faiss = _faiss()
         wanted = min(k + SPARE, len(self))
         found: NDArray[Any]
         if self.centres is None:
-            _, found = faiss.knn(queries, self.vectors, wanted, metric=faiss.METRIC_INNER_PRODUCT)
+            found, _ = nearest_exactly(queries, self.vectors, wanted)
         else:
             found = self._best_of_cells(queries, wanted)
         # The library adds up in an order that depends on how many queries there are. Once more, the same for all:
-        products = np.einsum("qd,qkd->qk", queries, self.vectors[found], dtype=np.float64)
-        products = np.clip(products, -1, 1).astype(np.float32)
+        products = np.empty(found.shape, np.float32)
+        step = max(1, MOST_NUMBERS // max(1, found.shape[1] * self.vectors.shape[1]))
+        for start in range(0, len(queries), step):
+            block = slice(start, start + step)
+            exact = np.einsum("qd,qkd->qk", queries[block], self.vectors[found[block]], dtype=np.float64)
+            products[block] = np.clip(exact, -1, 1)
         near = (found >= 0) & (products > 0)
         products = np.where(near, products, 0)
         order = np.lexsort((found, -products, ~near), axis=-1)[:, :k]

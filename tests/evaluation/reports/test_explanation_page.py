@@ -172,5 +172,13 @@ def test_explanation_as_plain_data() -> None:
         "text": "Apple",
         "words": [{"word": "apple", "weight": 1.0}],
         "spans": [{"start": 0, "end": 5, "weight": 1.0}],
+        "places": [{"start": 0, "end": 5, "weight": 1.0}],
         "evidence": ["seen"],
     }
+    by_word = Explanation("fruit", 0.5, (("apple", 1.0), ("red", -0.5)), (), "Apple, red apple")
+    places = by_word.to_json()["places"]
+    assert [(by_word.text[at["start"] : at["end"]], at["weight"]) for at in places] == [
+        ("Apple", 1.0),
+        ("red", -0.5),
+        ("apple", 1.0),
+    ]

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,6 @@ from xmtc.integrations.annif.settings import DEFAULTS, Settings, limit_of, setti
 from xmtc.models.base import Model
 from xmtc.models.registry import load
 from xmtc.models.training_facts import some
-from xmtc.predictions import Predictions, ScoreKind
 
 MODEL, TRAINING_DOCUMENTS = "xmtc-model", "xmtc-train.parquet"  # Annif neither counts nor uploads what has "-train"
 ANNIF_ANALYZER = "annif_analyzer"  # the fact about training that says what made the words of the texts
@@ -63,7 +62,7 @@ class Ready:
         gone = [labels.key(at) for at in np.flatnonzero(self.subjects < 0).tolist()]
         if len(gone) == len(labels):
             return SuggestionBatch(csr_array((len(texts), self.vocabulary_size), dtype=np.float32))
-        top = unit_scores(self.model.predict(words, limit, exclude=gone or None))
+        top = self.model.predict(words, limit, exclude=gone or None).unit_scores()
         found = top.keep((top.scores > 0) & with_words[:, None]).to_csr()
         places = self.subjects[found.indices]
         suggested = make_csr(found.data, places, found.indptr, (len(texts), self.vocabulary_size))
@@ -226,14 +225,3 @@ class XmtcBackend(AnnifLearningBackend, AnnifHyperoptBackend):  # type: ignore[m
             elif isinstance(error, BadModelFolder):
                 kind = NotInitializedException
             raise kind(str(error), project_id=self.project.project_id) from error
-
-
-def unit_scores(top: Predictions) -> Predictions:
-    """Scores between 0 and 1: probabilities as they are; scores that only order labels by a curve that keeps the order.
-
-    The curve, (1 + s / (1 + |s|)) / 2, has 0.5 at 0 and, unlike a sigmoid, does not end up at 1 for large scores.
-    """
-    if top.kind is not ScoreKind.RANKING:
-        return replace(top, scores=np.clip(top.scores, 0, 1))
-    scores = top.scores.astype(np.float64)
-    return replace(top, scores=((1 + scores / (1 + np.abs(scores))) / 2).astype(np.float32))

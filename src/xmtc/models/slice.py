@@ -1,0 +1,288 @@
+"""`slice`: one linear classifier per label in dense vectors, trained on the documents that are most confusing for it.
+
+Jain, Balasubramanian, Chunduri, Varma: "Slice: Scalable Linear Extreme Classifiers Trained on 100 Million Labels for
+Related Searches", WSDM 2019.
+
+What it does: documents become dense unit vectors. A label's generative model is the mean of its documents (its
+centroid); the `shortlist` labels with the nearest centroids are a document's candidates. A label's classifier learns
+from its own documents and from those that have it among their candidates without having it: a small part of all, and
+the hard ones. Prediction scores the candidates of a document: `beta` x classifier + (1 - beta) x similarity.
+
+Vectors: `svd` projects tf-idf, or the features that documents come with, to their first singular vectors; features of
+no more than `dimensions` numbers are taken as they are, so vectors that somebody else made can be given. `mean`,
+`tfidf_mean` (means of word vectors) and `encoder` need texts and the extra `neural`.
+
+Where it differs: the paper's vectors are a network's for queries, which are not published; its approximate index (HNSW)
+is exact search here, or above 100,000 labels cells as in `xmtc.search.dense_index`, which always give the same result;
+and classifiers are trained by dual coordinate descent with the bias of `dismec`.
+
+Cost: training grows with documents x shortlist x dimensions x rounds, however many labels there are, beside the search;
+prediction with the search and shortlist x dimensions; the model is two vectors a label.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from xmtc.checkpoints import Checkpoints
+from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import Csr
+from xmtc.errors import ConfigError
+from xmtc.kernels import cores, in_threads
+from xmtc.models.base import Model
+from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.explanation import Explanation, strongest
+from xmtc.models.neighbour_vectors import check_vectors, fit_vectors, load_vectors
+from xmtc.nn.encoders.settings import EncoderSettings
+from xmtc.predictions import Predictions, ScoreKind
+from xmtc.progress import progress
+from xmtc.search.dense_index import DenseIndex
+from xmtc.search.exact_search import nearest_exactly
+from xmtc.search.linear_training import reached_by, solver_of
+from xmtc.search.neighbours import SearchSettings, TextVectors
+from xmtc.seeding import derived_seed
+from xmtc.storage import FolderReader, FolderWriter
+from xmtc.text.document_features import DocumentVectors
+from xmtc.text.embedding_table import WordSettings
+from xmtc.text.mean_embeddings import MeanVectors, unit
+from xmtc.text.projected_vectors import ProjectedVectors
+from xmtc.text.tfidf import TfIdfSettings
+from xmtc.text.token_store import offsets_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Floats = NDArray[np.float32]
+QUERY_BLOCK = 4096
+BLOCKS_A_CORE = 8  # at least, so that no core waits long for the last block of another
+
+
+class SliceConfig(ModelConfig):
+    """The vectors, the candidates and the classifiers; recipes/slice/paper has the paper's values."""
+
+    vectors: Literal["svd", "mean", "tfidf_mean", "encoder"] = "svd"
+    """What documents are: svd (of tf-idf, or of features), mean of word vectors, tfidf_mean, or encoder."""
+    dimensions: PositiveInt = 300
+    """Numbers of a vector, with vectors=svd; features that are no more than that are taken as they are."""
+    index: Literal["auto", "flat", "ivf"] = "auto"
+    """Search among centroids: flat is exact, ivf searches some cells only, auto goes by the number of labels."""
+    shortlist: PositiveInt = 300
+    """Labels with the nearest centroids that are a document's candidates, in training and in prediction."""
+    beta: float = Field(0.5, ge=0, le=1)
+    """Share of the classifier in a score; the rest is the similarity with the centroid."""
+    loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
+    """Loss of the classifiers: squared_hinge (a linear SVM) or logistic."""
+    cost: PositiveFloat = Field(0.4, allow_inf_nan=False)
+    """Weight of errors against regularisation (C): higher fits the training documents more closely."""
+    bias: PositiveFloat = Field(0.3, allow_inf_nan=False)
+    """How freely a classifier's bias moves away from the answer no."""
+    tolerance: PositiveFloat = 0.1
+    """A classifier is finished when its gradients differ by no more: smaller is more exact and slower."""
+    rounds: PositiveInt = 20
+    """Passes over its documents for a classifier, at most."""
+    smallest_weight: NonNegativeFloat = 0.0
+    """Drop weights that are nearer to 0."""
+    block: PositiveInt = 1000
+    """Labels, at most, that are kept as one checkpoint."""
+    tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
+    words: WordSettings = WordSettings()
+    encoder: EncoderSettings = EncoderSettings(name="minilm")
+
+    @property
+    def search(self) -> SearchSettings:
+        """The vectors as `fit_vectors` takes them."""
+        return SearchSettings(vectors="tfidf" if self.vectors == "svd" else self.vectors)
+
+
+class Slice(Model):
+    """Classifiers in dense vectors, on negatives found by search.
+
+    >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
+    >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 3, tags * 3)
+    >>> Slice(dimensions=2).fit(corpus).predict(["an apple"], k=1).names()[0][0][0]
+    'fruit'
+    """
+
+    name = "slice"
+    capabilities = Capabilities(
+        summary="one linear classifier per label in dense vectors, trained on the most confusing documents",
+        input=frozenset({"text", "features"}),
+        score=ScoreKind.RANKING,
+        explain=True,
+    )
+    Config = SliceConfig
+    config: SliceConfig
+
+    vectors_: TextVectors
+    seen_: NDArray[np.int32]  # labels with documents; the index and the classifiers have these, in this order
+    index_: DenseIndex
+    weights_: Floats  # (seen labels, dimensions)
+    biases_: Floats
+
+    def check_installed(self) -> None:
+        """A MissingExtra if the vectors need more than the core."""
+        if self.config.vectors != "svd":
+            check_vectors(self.config.search.vectors)
+
+    def memory_needed(self, corpus: Corpus) -> int:
+        """Bytes: dense vectors of documents, what makes them, candidates both ways, and two vectors a label twice."""
+        config, labels = self.config, len(corpus.labels)
+        width = config.words.dimensions if config.vectors in ("mean", "tfidf_mean") else config.dimensions
+        source = DocumentVectors(config.tfidf)
+        terms = source.terms_of(corpus)
+        listed = min(config.shortlist, labels)
+        return (
+            source.memory_needed(corpus)
+            + 4 * width * (3 * len(corpus) + 4 * labels + terms // 10)
+            + 24 * listed * len(corpus)
+            + 64 * width * 1000 * cores()
+        )
+
+    def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
+        config = self.config
+        if config.vectors != "svd" and corpus.texts is None:
+            raise ConfigError(
+                f"slice: vectors={config.vectors} needs texts, which {corpus.name} does not have; take vectors=svd, "
+                "which projects features, or give it dense features"
+            )
+        matrix = self._vectors_of(corpus)
+        self.seen_ = np.flatnonzero(corpus.label_counts).astype(np.int32)
+        targets = corpus.targets[:, self.seen_]
+        centroids = unit(np.asarray(targets.T @ matrix, np.float32))
+        self.index_ = DenseIndex.of(centroids, None if config.index == "auto" else config.index, config.seed)
+        found, _ = self._candidates(matrix, config.shortlist)
+        self.weights_, self.biases_ = self._train(
+            matrix, targets.tocsc(), reached_by(found, len(centroids)), checkpoints
+        )
+
+    def _vectors_of(self, corpus: Corpus) -> Floats:
+        """The training documents' vectors; keeps what makes further ones."""
+        config = self.config
+        if config.vectors == "svd":
+            self.vectors_, matrix = ProjectedVectors.fit(config.tfidf, corpus, config.dimensions, config.seed)
+            return matrix
+        self.vectors_, made = fit_vectors(config, corpus, device="auto")
+        assert isinstance(made, np.ndarray)
+        return made
+
+    def _candidates(self, queries: Floats, count: int) -> tuple[NDArray[np.int32], Floats]:
+        """(places in `seen_`, similarities) of the labels with the nearest centroids, above a right angle; -1: no more.
+
+        The exact search is done without the index's second look at its answers, which many candidates make slow.
+        """
+        if self.index_.kind != "flat":
+            return self.index_.nearest(queries, count)
+        count = min(count, len(self.index_))
+        found, near = np.full((len(queries), count), -1, np.int32), np.zeros((len(queries), count), np.float32)
+        with progress("searching", len(queries)) as bar:
+            for start in range(0, len(queries), QUERY_BLOCK):
+                block = slice(start, start + QUERY_BLOCK)
+                found[block], near[block] = nearest_exactly(queries[block], self.index_.vectors, count)
+                bar.advance(len(found[block]))
+        found[near <= 0] = -1
+        return found, near
+
+    def _networks(self) -> list[nn.Module]:
+        if self.config.vectors != "encoder":
+            return []
+        from xmtc.nn.encoders.embeddings import EncoderVectors
+
+        assert isinstance(self.vectors_, EncoderVectors)
+        return [self.vectors_.encoder]
+
+    def _train(self, matrix: Floats, positives: Any, reached: Csr, checkpoints: Checkpoints) -> tuple[Floats, Floats]:
+        """(weights, biases) of all labels, from their documents and from those that they are candidates of."""
+        labels = reached.shape[0]
+        sizes = np.diff(reached.indptr)
+        order = np.argsort(-sizes, kind="stable")  # long ones first, and about equally long ones together
+        size = min(self.config.block, max(8, -(-labels // (BLOCKS_A_CORE * cores()))))
+        blocks = [order[start : start + size] for start in range(0, labels, size)]
+        with progress("training classifiers", int(sizes.sum()) + labels) as bar:
+
+            def train(at: int) -> tuple[Floats, Floats]:
+                found = checkpoints.get(f"block{at}")
+                if found is None:
+                    made = self._train_block(matrix, positives, reached, blocks[at], at)
+                    checkpoints.put(f"block{at}", found := {"weights": made[0], "biases": made[1]})
+                bar.advance(int(sizes[blocks[at]].sum()) + len(blocks[at]))
+                return found["weights"], found["biases"]
+
+            parts = in_threads(train, range(len(blocks)))
+        weights, biases = np.empty((labels, matrix.shape[1]), np.float32), np.empty(labels, np.float32)
+        for block, (some, their_biases) in zip(blocks, parts, strict=True):
+            weights[block], biases[block] = some, their_biases
+        return weights, biases
+
+    def _train_block(
+        self, matrix: Floats, positives: Any, reached: Csr, labels: NDArray[np.int64], at: int
+    ) -> tuple[Floats, Floats]:
+        from xmtc.kernels.dense_descent import train_on_lists
+
+        documents, signs = [], []
+        for label in labels.tolist():
+            own = positives.indices[positives.indptr[label] : positives.indptr[label + 1]]
+            listed = np.union1d(own, reached.indices[reached.indptr[label] : reached.indptr[label + 1]])
+            documents.append(listed.astype(np.int32))
+            signs.append(np.where(np.isin(listed, own, assume_unique=True), 1, -1).astype(np.float32))
+        lists = offsets_of(map(len, documents)), np.concatenate(documents), np.concatenate(signs)
+        return train_on_lists(matrix, *lists, solver_of(self.config), derived_seed(self.config.seed, at))
+
+    def _predict(self, corpus: Corpus, k: int) -> Predictions:
+        from xmtc.kernels.dense_topk import best_listed
+
+        queries = np.ascontiguousarray(self.vectors_.transform(corpus))
+        listed, similarities = self._candidates(queries, max(k, self.config.shortlist))
+        ids, scores = best_listed(queries, listed, similarities, self.weights_, self.biases_, self.config.beta, k)
+        return Predictions(np.where(ids >= 0, self.seen_[ids], -1), scores, self._fitted(), self.score_kind)
+
+    def _explain(self, text: str, label: int) -> Explanation:
+        """A score is a product with the document's vector, which is a sum over the text's words."""
+        name, at = self._fitted().name(label), int(np.searchsorted(self.seen_, label))
+        if at == len(self.seen_) or self.seen_[at] != label:
+            return Explanation(name, 0.0, (), ("no document had this label",))
+        query = np.asarray(self.vectors_.transform(Corpus.of([text])))[0]
+        beta, centroid = self.config.beta, self.index_.vectors[at]
+        classifier, similarity = float(self.weights_[at] @ query + self.biases_[at]), float(centroid @ query)
+        score = beta * classifier + (1 - beta) * similarity
+        words: tuple[tuple[str, float], ...] = ()
+        if isinstance(self.vectors_, ProjectedVectors | MeanVectors):
+            names, parts = self.vectors_.shares(text)
+            words = strongest(names, parts @ (beta * self.weights_[at] + (1 - beta) * centroid))
+        evidence = (
+            f"{beta:.2f} x the classifier's {classifier:.3f} and {1 - beta:.2f} x the similarity {similarity:.3f}; "
+            f"without any of its words the score is {beta * float(self.biases_[at]):.3f}"
+        )
+        return Explanation(name, score, words, (evidence,))
+
+    def _save(self, folder: FolderWriter) -> None:
+        self.vectors_.save(folder)
+        folder.arrays("index", self.index_.to_arrays())
+        folder.arrays("classifiers", {"labels": self.seen_, "weights": self.weights_, "biases": self.biases_})
+
+    def _load(self, folder: FolderReader) -> None:
+        config = self.config
+        svd = config.vectors == "svd"
+        self.vectors_ = ProjectedVectors.load(folder, config.tfidf) if svd else load_vectors(folder, config)
+        with folder.building("classifiers"):
+            arrays = folder.arrays("classifiers")
+            self.seen_, self.weights_, self.biases_ = arrays["labels"], arrays["weights"], arrays["biases"]
+            count, width = len(self.seen_), self.vectors_.width
+            if self.seen_.dtype != np.int32 or self.seen_.ndim != 1 or not count or (np.diff(self.seen_) <= 0).any():
+                raise ValueError("its labels are not in order")
+            if self.seen_[0] < 0 or self.seen_[-1] >= len(self._fitted()):
+                raise ValueError("a classifier is for a label that does not exist")
+            for array, shape in ((self.weights_, (count, width)), (self.biases_, (count,))):
+                if array.dtype != np.float32 or array.shape != shape or not np.isfinite(array).all():
+                    raise ValueError(f"{array.dtype} {array.shape} in place of {shape} finite numbers")
+        with folder.building("index"):
+            dense = self.index_ = DenseIndex.from_arrays(folder.arrays("index"), (count, width))
+
+        def check() -> None:
+            with folder.building("index"):
+                dense.check()
+
+        folder.check("index.safetensors", check)

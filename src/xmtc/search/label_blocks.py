@@ -1,0 +1,72 @@
+"""Training of one linear classifier for each label, in blocks that share the cores and are kept when finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array
+
+from xmtc.checkpoints import Checkpoints
+from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import make_csr
+from xmtc.kernels import in_threads
+from xmtc.progress import progress
+from xmtc.text.token_store import offsets_of
+
+NEVER = -10.0  # score of a label that no document has: below any other
+SMALLEST_BLOCK = 8  # labels
+
+#: Weights, features x labels, and a bias for each label
+Classifiers = tuple[Csr, NDArray[np.float32]]
+#: (ends, features, weights, biases) of a block's labels: CSR of their weights
+Block = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]
+
+
+def train_blocks(
+    train: Callable[[NDArray[np.int32], int], Block],
+    order: NDArray[np.int32],
+    blocks: int,
+    largest: int,
+    shape: tuple[int, int],
+    checkpoints: Checkpoints,
+) -> Classifiers:
+    """The classifiers of the labels in `order`; the others of `shape` (features, labels) have the bias NEVER.
+
+    `train` gets the labels of a block and its number. There are at least so many `blocks`, of at most `largest` labels.
+    """
+    size = min(largest, max(SMALLEST_BLOCK, -(-len(order) // blocks)))
+    pieces = [order[start : start + size] for start in range(0, len(order), size)]
+    with progress("training classifiers", len(order)) as bar:
+
+        def trained(at: int) -> Mapping[str, NDArray[Any]]:
+            found = checkpoints.get(f"block{at}")
+            if found is None or not np.array_equal(found["labels"], pieces[at]):
+                found = dict(zip(("ends", "features", "weights", "biases"), train(pieces[at], at), strict=True))
+                found["labels"] = pieces[at]
+                checkpoints.put(f"block{at}", found)
+            bar.advance(len(pieces[at]))
+            return found
+
+        parts = in_threads(trained, range(len(pieces)))
+    biases = np.full(shape[1], NEVER, np.float32)
+    biases[order] = np.concatenate([np.zeros(0, np.float32), *(part["biases"] for part in parts)])
+    ends = offsets_of(np.concatenate([np.zeros(0, np.int64), *(np.diff(part["ends"]) for part in parts)]))
+    terms = np.concatenate([np.zeros(0, np.int32), *(part["features"] for part in parts)])
+    weights = np.concatenate([np.zeros(0, np.float32), *(part["weights"] for part in parts)])
+    del parts
+    by_feature = csc_array((weights, terms, ends), shape=(shape[0], len(order))).tocsr()
+    matrix = make_csr(by_feature.data, order[by_feature.indices], by_feature.indptr, shape)
+    matrix.sort_indices()
+    return matrix, biases
+
+
+def by_frequency(counts: NDArray[Any]) -> NDArray[np.int32]:
+    """All labels, the frequent ones first: neighbours take about equally long, and the long ones begin.
+
+    >>> by_frequency(np.array([1, 5, 1])).tolist()
+    [1, 0, 2]
+    """
+    return np.argsort(-counts, kind="stable").astype(np.int32)
