@@ -1,14 +1,15 @@
 """How much wrong training labels cost: Rank-AE beside its variant with cross-entropy, others and linear models.
 
     python -m benchmarks.ablations.noise [--data DIR] [--corpus debtags] [--kind missing] [--rates 0,0.2,0.4,0.6]
-        [--seeds 3]
-                               [--models rank_ae,bce_ae,xml_cnn,fasttext,dismec,parabel] [--json FILE] [--plot FILE]
+                               [--seeds 3]
+                               [--models rank_ae,rank_ae_paper,bce_ae,xml_cnn,fasttext,dismec,parabel,bonsai]
+                               [--json FILE] [--plot FILE]
 
 As in the paper's Figure 3, the labels of 80 % of the training documents are changed (see `xmtc.corpus.noise`), the
 other 20 % are clean and for choices only (linear models have none to make), and the test documents are clean. A seed
 stands for the split, the noise and the model alike. Settings are those of the corpus's recipe where there is one;
-`bce_ae` is `rank_ae` with cross-entropy in place of every ranking loss. What FILE of --json has already is not done
-again; --plot draws it.
+`bce_ae` is `rank_ae` with cross-entropy in place of every ranking loss, `rank_ae_paper` the paper's own form. What FILE
+of --json has already is not done again; --plot draws it.
 """
 
 from __future__ import annotations
@@ -34,17 +35,21 @@ METRICS = ("P@1", "P@3", "P@5")
 KINDS = ("missing", "swapped", "flipped")
 LINES = {
     "rank_ae": ("Rank-AE", "#1769aa", "o-"),
+    "rank_ae_paper": ("Rank-AE, paper's form", "#0b3d66", "o--"),
     "bce_ae": ("BCE-AE", "#c2570c", "s--"),
     "xml_cnn": ("XML-CNN", "#57606a", "^:"),
     "fasttext": ("fastText", "#b8860b", "^:"),
     "dismec": ("DiSMEC", "#2e7d32", "v-."),
     "parabel": ("Parabel", "#8e44ad", "D:"),
+    "bonsai": ("Bonsai", "#ad1457", "P:"),
 }
 Results = dict[str, dict[str, float]]
 
 
 def settings_of(model: str, name: str) -> tuple[str, dict[str, Any]]:
     """(model, settings) of a line of the plot."""
+    if model == "rank_ae_paper":
+        return "rank_ae", read_recipe(str(RECIPES / "rank_ae" / "paper" / f"{name}.yaml"))[1]
     kind, more = ("rank_ae", {"loss": "bce", "x_loss": "bce"}) if model == "bce_ae" else (model, {})
     recipe = RECIPES / kind / f"{name}.yaml"
     return kind, (read_recipe(str(recipe))[1] if recipe.exists() else {}) | more

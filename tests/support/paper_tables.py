@@ -108,7 +108,7 @@ TABLES = [
         "rank_ae",
         (("latent",), ("channels",), ("ratio",), ("training.valid_share",), ("refit",)),
         {
-            "delicious": (100, 100, 4, 0.2, True),
+            "delicious": (200, 100, 4, 0.2, True),  # few or many: the paper does not say
             "mediamill": (100, 100, 4, 0.2, True),
             "imdb": (100, 100, 4, 0.2, True),
             "rcv1-2k": (200, 100, 4, 0.2, True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
@@ -41,12 +43,12 @@ def test_equals_a_loop_over_words(documents: int, seed: int, density: float) -> 
         torch.testing.assert_close(found[row], expected)
 
 
-@given(st.integers(1, 5), st.integers(0, 20), st.sampled_from([0.0, 0.3, 1.0]))
-def test_as_printed_it_is_the_mean_over_the_words_with_their_values_as_they_are(
-    documents: int, seed: int, density: float
+@given(st.integers(1, 5), st.integers(0, 20), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from(["mean", "sum"]))
+def test_the_paper_adds_up_or_averages_words_with_their_values_as_they_are(
+    documents: int, seed: int, density: float, pooling: Literal["mean", "sum"]
 ) -> None:
     torch.manual_seed(0)
-    features, layer = matrix(documents, seed, density), DualAttention(torch.randn(6, 4), 2, pooling="mean")
+    features, layer = matrix(documents, seed, density), DualAttention(torch.randn(6, 4), 2, pooling)
     assert layer.excitation is not None
     found = layer(Bags.of(features, slice(None), scaled=False))
     for row in range(documents):
@@ -55,7 +57,7 @@ def test_as_printed_it_is_the_mean_over_the_words_with_their_values_as_they_are(
         ]
         expected = torch.zeros(4)
         for value, word in words:
-            expected += value * word * layer.excitation(value * word) / len(words)
+            expected += value * word * layer.excitation(value * word) / (len(words) if pooling == "mean" else 1)
         torch.testing.assert_close(found[row], expected)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from xmtc.models.rank_ae.dual_attention import Bags
 from xmtc.models.rank_ae.loss import ranking_loss
 from xmtc.models.rank_ae.model import RankAeConfig
 from xmtc.models.rank_ae.network import AutoEncoder, AutoEncoderLearner, best_labels, standardised
+from xmtc.nn.batching import Entries
 from xmtc.nn.datasets import Examples
 from xmtc.nn.dropout import DropoutRng
 from xmtc.nn.layers import seeded
@@ -54,6 +56,18 @@ def parts(made: AutoEncoderLearner) -> tuple[Tensor, Tensor]:
     network = made.network
     points = network.place(Bags.of(made.train.features))
     return points, network.encoded(torch.relu(RIGHT @ network.encoder.weight + network.encoder_bias))
+
+
+@pytest.mark.parametrize(("activation", "function"), [("relu", torch.relu), ("tanh", torch.tanh)])
+def test_encoder_and_decoder_are_two_layers_with_an_activation_between(
+    activation: str, function: Callable[[Tensor], Tensor]
+) -> None:
+    network = learner(activation=activation).network
+    codes = network.encoded(function(RIGHT @ network.encoder.weight + network.encoder_bias))
+    relevant = label_matrix([0, 2, 1, 0, 1, 2, 3, 4], np.array([0, 2, 3, 3, 8]), 5)
+    torch.testing.assert_close(network.encode(Entries.of(relevant)), codes)
+    scores = function(network.decoder(codes)) @ network.scores.weight.T + network.biases.weight[:, 0]
+    torch.testing.assert_close(network.decode(codes), scores)
 
 
 @pytest.mark.parametrize("normalise", [False, True])

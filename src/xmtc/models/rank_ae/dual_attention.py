@@ -15,6 +15,7 @@ from xmtc.corpus.labels import Csr
 from xmtc.nn.batching import Batch, Entries, Ints
 from xmtc.nn.layers import lookup
 
+Pooling = Literal["mean", "sum", "root"]
 NOISY_FEATURES = 2048  # features that get noise in a batch
 
 
@@ -77,9 +78,9 @@ class Noise(Batch):
 
 class DualAttention(nn.Module):
     """Spatial attention: each feature's vector is weighed by its value. Channel attention: an excitation network says
-    for each feature how much each channel of its weighed vector counts. The document has the mean over the features
-    (`pooling="mean"`, the paper) or their sum divided by the square root of their number ("root"): a mean over many
-    words is next to nothing.
+    for each feature how much each channel of its weighed vector counts. The document has the mean over its features
+    (`pooling="mean"`), their sum ("sum"), which is a mean over a number of places that all documents share, or their
+    sum divided by the square root of their number ("root"): a mean over many words is next to nothing.
 
     With `ratio=None` there is no channel attention: the variant that the paper calls "no attn".
 
@@ -89,7 +90,7 @@ class DualAttention(nn.Module):
     torch.Size([2, 8])
     """
 
-    def __init__(self, table: Tensor, ratio: int | None, pooling: Literal["mean", "root"] = "root") -> None:
+    def __init__(self, table: Tensor, ratio: int | None, pooling: Pooling = "root") -> None:
         super().__init__()
         self.pooling = pooling
         channels = table.shape[1]
@@ -105,6 +106,8 @@ class DualAttention(nn.Module):
         """(documents, channels); zero for a document without features."""
         weighed = self.attended(self.weighed(bags))
         sums = weighed.new_zeros(bags.count, weighed.shape[1]).index_add(0, bags.rows, weighed)
+        if self.pooling == "sum":
+            return sums
         count = bags.lengths.clamp(min=1)[:, None]
         return sums / count if self.pooling == "mean" else sums * count.rsqrt()
 

@@ -90,12 +90,14 @@ class RankAeConfig(ModelConfig):
     """Weigh features by channel attention; false is the paper's ablation."""
     values: Literal["plain", "scaled"] = "scaled"
     """A document's tf-idf values: plain (as in the paper), or scaled to a mean square of 1."""
-    pooling: Literal["mean", "root"] = "root"
-    """The sum over a document's features is divided by their number (mean, as in the paper) or by its root."""
+    pooling: Literal["mean", "sum", "root"] = "root"
+    """What the sum over a document's features is divided by: their number (mean), nothing (sum), its root (root)."""
     latent: PositiveInt = 100
     """Dimensions of the space that documents and labels share (h in the paper)."""
     hidden: PositiveInt = 512
     """Size of the layer between labels and the latent space, in both directions."""
+    activation: Literal["relu", "tanh"] = "relu"
+    """Between the two layers from labels to the latent space, and back: relu or tanh (the paper does not say)."""
     loss: Literal["ranking", "bce"] = "ranking"
     """What label sets are reconstructed by: ranking (margins between labels) or bce (cross-entropy)."""
     output: Literal["raw", "sigmoid"] = "raw"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 PREDICT_BATCH = 256  # documents scored at a time, fewer where each has very many scores
 SMALLEST_VARIANCE = 1e-5
 
+ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 Loss = Literal["ranking", "bce"]
 
 
@@ -51,6 +52,7 @@ class AutoEncoder(nn.Module):
         latent, hidden = config.latent, config.hidden
         self.attention = DualAttention(table, config.ratio if config.attention else None, config.pooling)  # F
         self.scaled = config.values == "scaled"
+        self.activation = ACTIVATIONS[config.activation]
         self.to_latent = nn.Linear(table.shape[1], latent)
         self.encoder = nn.Embedding(labels, hidden, sparse=sparse)  # E
         self.encoder_bias = nn.Parameter(torch.zeros(hidden))
@@ -88,7 +90,7 @@ class AutoEncoder(nn.Module):
         table = self.encoder.weight  # may lie in the CPU's memory while all else is on a device
         ids, starts = labels.columns.to(table.device), labels.starts.to(table.device)
         sums = functional.embedding_bag(ids, table, starts, mode="sum", sparse=self.encoder.sparse)
-        latent: Tensor = self.encoded(torch.relu(sums.to(labels.columns.device) + self.encoder_bias))
+        latent: Tensor = self.encoded(self.activation(sums.to(labels.columns.device) + self.encoder_bias))
         return latent
 
     def decode(self, latent: Tensor, candidates: Tensor | None = None) -> Tensor:
@@ -96,7 +98,7 @@ class AutoEncoder(nn.Module):
 
         Scores of all labels are computed where their table is.
         """
-        hidden = torch.relu(self.decoder(latent))
+        hidden = self.activation(self.decoder(latent))
         if candidates is None:
             table = self.scores.weight
             return functional.linear(hidden.to(table.device), table, self.biases.weight[:, 0])
