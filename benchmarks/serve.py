@@ -110,8 +110,10 @@ def throughput(model: Path, texts: Sequence[str], folder: Path, seconds: float) 
         asyncio.run(closed_loop(server.port, PATH, bodies_of(texts), 16, 2))
         load = asyncio.run(closed_loop(server.port, PATH, bodies_of(texts), 16, seconds))
     served = len(load.with_status(200)) / load.seconds
-    print(f"{loaded.name}, 16 clients: {served:.0f} answers/s, offline {offline:.0f} documents/s: "
-          f"{100 * served / offline:.0f} % (aim: 60)")  # fmt: skip
+    print(
+        f"{loaded.name}, 16 clients: {served:.0f} answers/s, offline {offline:.0f} documents/s: "
+        f"{100 * served / offline:.0f} % (aim: 60)"
+    )
 
 
 if __name__ == "__main__":

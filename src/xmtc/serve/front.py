@@ -19,9 +19,16 @@ from xmtc.serve.security import add_headers, check_token, request_id_of
 from xmtc.serve.state import Phase, ServerState
 
 REASONS = {
-    401: "no_token", 404: "not_found", 405: "method", 408: "slow_body", 413: "too_large", 415: "content_type",
-    429: "queue_full", 503: "stopping", 504: "waited_too_long",
-}  # fmt: skip
+    401: "no_token",
+    404: "not_found",
+    405: "method",
+    408: "slow_body",
+    413: "too_large",
+    415: "content_type",
+    429: "queue_full",
+    503: "stopping",
+    504: "waited_too_long",
+}
 UNKNOWN_PATH = "other"  # in metrics, which must not grow with what clients make up
 CLIENT_GONE = 499
 

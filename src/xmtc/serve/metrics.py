@@ -24,9 +24,12 @@ class Metrics:
             "xmtc_requests", "Requests that were answered.", ["method", "path", "status"], registry=registry
         )
         self.seconds = Histogram(
-            "xmtc_request_seconds", "Seconds from the head of a request to the end of its answer.", ["path"],
-            buckets=SECONDS, registry=registry,
-        )  # fmt: skip
+            "xmtc_request_seconds",
+            "Seconds from the head of a request to the end of its answer.",
+            ["path"],
+            buckets=SECONDS,
+            registry=registry,
+        )
         self.refusals = Counter(
             "xmtc_refusals", "Requests that were refused, by reason.", ["reason"], registry=registry
         )
@@ -34,9 +37,12 @@ class Metrics:
             "xmtc_queue_documents", "Documents that wait for the inference thread.", ["model"], registry=registry
         )
         self.batch_documents = Histogram(
-            "xmtc_batch_documents", "Documents that were predicted at once.", ["model"], buckets=SIZES,
+            "xmtc_batch_documents",
+            "Documents that were predicted at once.",
+            ["model"],
+            buckets=SIZES,
             registry=registry,
-        )  # fmt: skip
+        )
         self.batch_seconds = Histogram(
             "xmtc_batch_seconds", "Seconds that a batch took.", ["model"], buckets=SECONDS, registry=registry
         )
@@ -45,9 +51,11 @@ class Metrics:
             "xmtc_clients_gone", "Requests whose client did not wait for the answer.", registry=registry
         )
         self.model = Gauge(
-            "xmtc_model_info", "1 for the version of a model that is served.", ["model", "version", "kind"],
+            "xmtc_model_info",
+            "1 for the version of a model that is served.",
+            ["model", "version", "kind"],
             registry=registry,
-        )  # fmt: skip
+        )
         self.swaps = Counter("xmtc_model_swaps", "New versions that were taken over.", ["model"], registry=registry)
         self.bad_folders = Counter(
             "xmtc_model_refused", "New model folders that were refused.", ["model"], registry=registry

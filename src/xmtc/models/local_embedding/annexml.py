@@ -85,9 +85,15 @@ class AnnexMl(LocalEmbedding):
             return make_csr(none, none.astype(np.int32), np.zeros(2, np.int64), (1, width))
         graph, _ = label_neighbours(targets, config.label_neighbours, np.random.default_rng(seed))
         weights = learn_partition(
-            CsrArrays.of(features), width, graph, clusters, config.partition_epochs, config.learning_rate,
-            config.partition_l1, seed,
-        )  # fmt: skip
+            CsrArrays.of(features),
+            width,
+            graph,
+            clusters,
+            config.partition_epochs,
+            config.learning_rate,
+            config.partition_l1,
+            seed,
+        )
         kept = csr_array(weights)
         return make_csr(kept.data, kept.indices, kept.indptr, kept.shape)
 
@@ -98,7 +104,14 @@ class AnnexMl(LocalEmbedding):
         config = self.config
         graph, _ = label_neighbours(targets, config.label_neighbours, np.random.default_rng(seed))
         table: Floats = learn_ranking(
-            CsrArrays.of(features), features.shape[1], graph, config.dimensions, config.negatives, config.gamma,
-            config.learning_rate, config.epochs, seed,
-        )  # fmt: skip
+            CsrArrays.of(features),
+            features.shape[1],
+            graph,
+            config.dimensions,
+            config.negatives,
+            config.gamma,
+            config.learning_rate,
+            config.epochs,
+            seed,
+        )
         return table
