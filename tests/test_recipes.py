@@ -73,7 +73,7 @@ def test_a_file_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("wrong", "hint"),
     [
-        ("dismec/paper", "did you mean dismec/paper/default, "),
+        ("dismec/paper", "did you mean dismec/paper/default?"),
         ("attentionxml/paper/eurlx", "did you mean attentionxml/paper/eurlex, "),
         ("debtags", "did you mean aplc_xlnet/debtags, aplc_xlnet/paper/debtags, attentionxml/debtags?"),
         ("dismec", "did you mean dismec/paper/default?"),

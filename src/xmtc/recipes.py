@@ -116,8 +116,8 @@ def recipe_file(name: str) -> Path:
     if wanted in known:
         return recipe_folder() / f"{wanted}{SUFFIX}"
     close = difflib.get_close_matches(wanted, known, n=NEAREST)
-    # Half of a name, such as the model's or the corpus's, is more telling than letters that happen to be alike.
-    close = [each for each in known if wanted and wanted in each.split("/")][:NEAREST] or close
+    # A part of a name, such as the model's or the corpus's, is more telling than letters that happen to be alike.
+    close = [each for each in known if wanted and f"/{wanted}/" in f"/{each}/"][:NEAREST] or close
     hint = (
         f"did you mean {', '.join(close)}?" if close else f"give a file or a name such as {', '.join(known[:NEAREST])}"
     )
