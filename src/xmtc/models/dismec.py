@@ -4,7 +4,7 @@ Babbar, Schölkopf: "DiSMEC: Distributed Sparse Machines for Extreme Multi-label
 
 What it does: for each label an L2-regularised squared hinge classifier of "has it" against all other documents; labels
 in blocks that are trained side by side; weights below 0.01 are dropped. A document's score for a label is w x + b, for
-every label. Nothing is lost to a tree or a beam: the most accurate of the linear methods here, and the slowest.
+every label. Nothing is lost to a tree or a beam: accurate, and slower than trees.
 
 Where it differs: dual coordinate descent instead of Newton steps with conjugate gradients; the same problem up to the
 bias (see `xmtc.kernels.coordinate_descent`), in a small part of the time. A block has labels of about equal frequency
@@ -79,7 +79,7 @@ class Dismec(LabelClassifiers):
 
     name = "dismec"
     capabilities = Capabilities(
-        summary="one linear classifier per label, trained on all documents; the most accurate of the linear methods",
+        summary="one linear classifier per label, trained on all documents; accurate, a baseline for every network",
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
         explain=True,
