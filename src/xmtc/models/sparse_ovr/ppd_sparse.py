@@ -65,7 +65,7 @@ class PpdSparse(SeparableClassifiers):
 
     name = "ppd_sparse"
     capabilities = Capabilities(
-        summary="one sparse classifier per label, on the few documents that matter; as accurate as `dismec`, faster",
+        summary="one sparse classifier per label, on the few documents that matter; as accurate as `dismec`, smaller",
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
         explain=True,
