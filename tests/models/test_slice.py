@@ -36,19 +36,46 @@ def dense_corpus(documents: int = 300, labels: int = 20, seed: int = 0) -> Corpu
     return replace(some, texts=None, features=csr_array(vectors.astype(np.float32)))
 
 
-def test_scores_mix_the_classifier_and_the_similarity_of_candidates() -> None:
+def nearest_centroids(model: Slice, documents: Corpus, queries: Any) -> list[list[int]]:
+    """The shortlist by similarity with each label's centroid."""
+    similarities = queries @ model.index_.vectors.T
+    order = np.argsort(-similarities, axis=1)[:, : model.config.shortlist]
+    return [[label for label in row if similarities[at, label] > 0] for at, row in enumerate(order)]
+
+
+def labels_of_neighbours(model: Slice, documents: Corpus, queries: Any) -> list[list[int]]:
+    """The shortlist by the votes of the nearest documents, each by its similarity."""
+    assert documents.features is not None
+    rows, carried = documents.features.toarray(), documents.targets.toarray()[:, model.seen_]
+    near = queries @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
+    lists = []
+    for row in near:
+        nearest = [at for at in np.argsort(-row)[: model.config.neighbours] if row[at] > 0]
+        votes = row[nearest] @ carried[nearest]
+        lists.append([label for label in np.argsort(-votes)[: model.config.shortlist] if votes[label] > 0])
+    return lists
+
+
+@pytest.mark.parametrize(("neighbours", "candidates"), [(0, nearest_centroids), (7, labels_of_neighbours)])
+def test_scores_mix_the_classifier_and_the_similarity_of_candidates(neighbours: int, candidates: Any) -> None:
     documents, asked = dense_corpus(), dense_corpus(30, seed=1)
-    model = Slice(shortlist=8, beta=0.3).fit(documents)
+    model = Slice(neighbours=neighbours, shortlist=8, beta=0.3).fit(documents)
     top = model.predict(asked.with_labels(documents.labels), k=5)
     queries = np.asarray(model.vectors_.transform(asked))
-    similarities = queries @ model.index_.vectors.T
-    every = 0.3 * (queries @ model.weights_.T + model.biases_) + 0.7 * similarities
-    candidates = np.argsort(-similarities, axis=1)[:, :8]
-    for row in range(30):
-        among = [label for label in candidates[row] if similarities[row, label] > 0]
-        best = sorted(among, key=lambda label: -every[row, label])[:5]
+    every = 0.3 * (queries @ model.weights_.T + model.biases_) + 0.7 * queries @ model.index_.vectors.T
+    for row, listed in enumerate(candidates(model, documents, queries)):
+        best = sorted(listed, key=lambda label: -every[row, label])[:5]
         assert top.ids[row][: len(best)].tolist() == model.seen_[best].tolist()
         np.testing.assert_allclose(top.scores[row][: len(best)], every[row, best], atol=1e-5)
+
+
+@pytest.mark.parametrize("neighbours", [0, 7])
+def test_a_stored_model_has_the_same_candidates(neighbours: int, tmp_path: Path) -> None:
+    model = Slice(neighbours=neighbours, shortlist=4).fit(dense_corpus())
+    model.save(tmp_path / "model")
+    loaded, asked = xmtc.load(tmp_path / "model"), dense_corpus(30, seed=1)
+    for one, two in zip(*((top.ids, top.scores) for top in (model.predict(asked), loaded.predict(asked))), strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def test_a_centroid_is_the_mean_direction_of_its_documents() -> None:
@@ -76,7 +103,7 @@ def test_with_all_labels_as_candidates_classifiers_are_those_of_dismec(loss: str
     assert documents.features is not None
     shifted = np.hstack([documents.features.toarray(), np.full((300, 1), 50, np.float32)])
     documents = replace(documents, features=csr_array(shifted))
-    ours, theirs = Slice(shortlist=20, **exact).fit(documents), Dismec(**exact).fit(documents)
+    ours, theirs = Slice(neighbours=0, shortlist=20, **exact).fit(documents), Dismec(**exact).fit(documents)
     np.testing.assert_allclose(ours.weights_, theirs.index_.columns.toarray().T[ours.seen_], atol=2e-2)
 
 

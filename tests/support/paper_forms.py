@@ -373,6 +373,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "vectors": "svd",
         "dimensions": 300,
         "index": "auto",
+        "neighbours": 0,
         "shortlist": 300,
         "beta": 0.2,
         "loss": "squared_hinge",

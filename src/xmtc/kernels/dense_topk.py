@@ -95,27 +95,19 @@ def best_of_products(
 
 @compiled(parallel=True, small=lambda vectors, listed, *_: listed.size * vectors.shape[1] < LITTLE_WORK)
 def best_listed(
-    vectors: Floats,
-    listed: NDArray[np.int32],
-    similarities: Floats,
-    weights: Floats,
-    biases: Floats,
-    share: float,
-    k: int,
+    vectors: Floats, listed: NDArray[np.int32], weights: Floats, biases: Floats, k: int
 ) -> tuple[NDArray[np.int32], Floats]:
-    # (ids, scores) of the k best of each text's listed labels (-1: no more), ties to the lower id: `share` times the
-    # score of the label's classifier, and the rest of 1 times the similarity.
+    # (ids, scores) of the k best of each text's listed labels (-1: no more), ties to the lower id.
     texts = len(vectors)
     ids = np.full((texts, k), -1, np.int32)
     scores = np.zeros((texts, k), np.float32)
-    part, rest = np.float32(share), np.float32(1 - share)
     for text in numba.prange(texts):
         size = 0
         for place in range(listed.shape[1]):
             label = listed[text, place]
             if label < 0:
                 break
-            score = part * (dot(weights[label], vectors[text]) + biases[label]) + rest * similarities[text, place]
+            score = dot(weights[label], vectors[text]) + biases[label]
             size = offer(scores[text], ids[text], size, k, score, label)
         best_first(scores[text], ids[text], size)
     return ids, scores

@@ -8,6 +8,9 @@ centroid); the `shortlist` labels with the nearest centroids are a document's ca
 from its own documents and from those that have it among their candidates without having it: a small part of all, and
 the hard ones. Prediction scores the candidates of a document: `beta` x classifier + (1 - beta) x similarity.
 
+Our addition, which the paper's recipe turns off: candidates are the labels of the `neighbours` nearest training
+documents, those with the most votes. They hold far more of what a classifier of every label would answer.
+
 Vectors: `svd` projects tf-idf, or the features that documents come with, to their first singular vectors; features of
 no more than `dimensions` numbers are taken as they are, so vectors that somebody else made can be given. `mean`,
 `tfidf_mean` (means of word vectors) and `encoder` need texts and the extra `neural`.
@@ -17,16 +20,19 @@ is exact search here, or above 100,000 labels cells as in `xmtc.search.dense_ind
 and classifiers are trained by dual coordinate descent with the bias of `dismec`.
 
 Cost: training grows with documents x shortlist x dimensions x rounds, however many labels there are, beside the search;
-prediction with the search and shortlist x dimensions; the model is two vectors a label.
+prediction with the search and shortlist x dimensions; the model is two vectors a label and, with `neighbours`, one a
+training document.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from scipy.sparse import csr_array
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
@@ -69,10 +75,12 @@ class SliceConfig(ModelConfig):
     dimensions: PositiveInt = 300
     """Numbers of a vector, with vectors=svd; features that are no more than that are taken as they are."""
     index: Literal["auto", "flat", "ivf"] = "auto"
-    """Search among centroids: flat is exact, ivf searches some cells only, auto goes by the number of labels."""
+    """Search among vectors: flat is exact, ivf searches some cells only, auto goes by how many there are."""
+    neighbours: NonNegativeInt = 100
+    """Nearest training documents whose labels are candidates; 0, the paper's: labels with the nearest centroids."""
     shortlist: PositiveInt = 300
-    """Labels with the nearest centroids that are a document's candidates, in training and in prediction."""
-    beta: float = Field(0.5, ge=0, le=1)
+    """Candidates of a document, at most, in training and in prediction."""
+    beta: float = Field(0.8, ge=0, le=1)
     """Share of the classifier in a score; the rest is the similarity with the centroid."""
     loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
     """Loss of the classifiers: squared_hinge (a linear SVM) or logistic."""
@@ -119,7 +127,9 @@ class Slice(Model):
 
     vectors_: TextVectors
     seen_: NDArray[np.int32]  # labels with documents; the index and the classifiers have these, in this order
-    index_: DenseIndex
+    index_: DenseIndex  # of centroids
+    documents_: DenseIndex | None = None  # of the training documents, whose labels are `targets_`
+    targets_: Csr  # (training documents, seen labels), only with `documents_`
     weights_: Floats  # (seen labels, dimensions)
     biases_: Floats
 
@@ -153,8 +163,11 @@ class Slice(Model):
         self.seen_ = np.flatnonzero(corpus.label_counts).astype(np.int32)
         targets = corpus.targets[:, self.seen_]
         centroids = unit(np.asarray(targets.T @ matrix, np.float32))
-        self.index_ = DenseIndex.of(centroids, None if config.index == "auto" else config.index, config.seed)
-        found, _ = self._candidates(matrix, config.shortlist)
+        kind = None if config.index == "auto" else config.index
+        self.index_ = DenseIndex.of(centroids, kind, config.seed)
+        if config.neighbours:
+            self.documents_, self.targets_ = DenseIndex.of(matrix, kind, config.seed), csr_array(targets)
+        found = self._candidates(matrix, config.shortlist)
         self.weights_, self.biases_ = self._train(
             matrix, targets.tocsc(), reached_by(found, len(centroids)), checkpoints
         )
@@ -169,22 +182,14 @@ class Slice(Model):
         assert isinstance(made, np.ndarray)
         return made
 
-    def _candidates(self, queries: Floats, count: int) -> tuple[NDArray[np.int32], Floats]:
-        """(places in `seen_`, similarities) of the labels with the nearest centroids, above a right angle; -1: no more.
+    def _candidates(self, queries: Floats, count: int) -> NDArray[np.int32]:
+        """Places in `seen_` of each document's candidates, -1: no more."""
+        if self.documents_ is None:
+            return _nearest(self.index_, queries, count)[0]
+        from xmtc.kernels.sparse_knn import vote
 
-        The exact search is done without the index's second look at its answers, which many candidates make slow.
-        """
-        if self.index_.kind != "flat":
-            return self.index_.nearest(queries, count)
-        count = min(count, len(self.index_))
-        found, near = np.full((len(queries), count), -1, np.int32), np.zeros((len(queries), count), np.float32)
-        with progress("searching", len(queries)) as bar:
-            for start in range(0, len(queries), QUERY_BLOCK):
-                block = slice(start, start + QUERY_BLOCK)
-                found[block], near[block] = nearest_exactly(queries[block], self.index_.vectors, count)
-                bar.advance(len(found[block]))
-        found[near <= 0] = -1
-        return found, near
+        targets, near = self.targets_, _nearest(self.documents_, queries, self.config.neighbours)
+        return vote(*near, targets.indptr, targets.indices, targets.shape[1], min(count, targets.shape[1]))[0]
 
     def _networks(self) -> list[nn.Module]:
         if self.config.vectors != "encoder":
@@ -234,10 +239,17 @@ class Slice(Model):
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.kernels.dense_topk import best_listed
 
-        queries = np.ascontiguousarray(self.vectors_.transform(corpus))
-        listed, similarities = self._candidates(queries, max(k, self.config.shortlist))
-        ids, scores = best_listed(queries, listed, similarities, self.weights_, self.biases_, self.config.beta, k)
+        queries, beta = np.ascontiguousarray(self.vectors_.transform(corpus)), self.config.beta
+        listed = self._candidates(queries, max(k, self.config.shortlist))
+        # A product with both vectors of a label is one with their sum.
+        ids, scores = best_listed(queries, listed, self._both, np.float32(beta) * self.biases_, k)
         return Predictions(np.where(ids >= 0, self.seen_[ids], -1), scores, self._fitted(), self.score_kind)
+
+    @cached_property
+    def _both(self) -> Floats:
+        """Of each label the weights and the centroid, as they count in a score."""
+        beta = np.float32(self.config.beta)
+        return beta * self.weights_ + (1 - beta) * self.index_.vectors
 
     def _explain(self, text: str, label: int) -> Explanation:
         """A score is a product with the document's vector, which is a sum over the text's words."""
@@ -261,6 +273,9 @@ class Slice(Model):
     def _save(self, folder: FolderWriter) -> None:
         self.vectors_.save(folder)
         folder.arrays("index", self.index_.to_arrays())
+        if self.documents_ is not None:
+            folder.arrays("documents", self.documents_.to_arrays())
+            folder.matrix("targets", self.targets_)
         folder.arrays("classifiers", {"labels": self.seen_, "weights": self.weights_, "biases": self.biases_})
 
     def _load(self, folder: FolderReader) -> None:
@@ -278,11 +293,38 @@ class Slice(Model):
             for array, shape in ((self.weights_, (count, width)), (self.biases_, (count,))):
                 if array.dtype != np.float32 or array.shape != shape or not np.isfinite(array).all():
                     raise ValueError(f"{array.dtype} {array.shape} in place of {shape} finite numbers")
-        with folder.building("index"):
-            dense = self.index_ = DenseIndex.from_arrays(folder.arrays("index"), (count, width))
+        self.index_ = _read_index(folder, "index", (count, width))
+        if config.neighbours and folder.has("documents.safetensors"):  # earlier versions had none
+            self.targets_ = folder.matrix("targets", (None, count))
+            self.documents_ = _read_index(folder, "documents", (self.targets_.shape[0], width))
 
-        def check() -> None:
-            with folder.building("index"):
-                dense.check()
 
-        folder.check("index.safetensors", check)
+def _nearest(index: DenseIndex, queries: Floats, count: int) -> tuple[NDArray[np.int32], Floats]:
+    """(ids, similarities) of the nearest, above a right angle; -1: no more.
+
+    The exact search is done without the index's second look at its answers, which many answers make slow.
+    """
+    if index.kind != "flat":
+        return index.nearest(queries, count)
+    count = min(count, len(index))
+    found, near = np.full((len(queries), count), -1, np.int32), np.zeros((len(queries), count), np.float32)
+    with progress("searching", len(queries)) as bar:
+        for start in range(0, len(queries), QUERY_BLOCK):
+            block = slice(start, start + QUERY_BLOCK)
+            found[block], near[block] = nearest_exactly(queries[block], index.vectors, count)
+            bar.advance(len(found[block]))
+    found[near <= 0] = -1
+    return found, near
+
+
+def _read_index(folder: FolderReader, name: str, shape: tuple[int, int]) -> DenseIndex:
+    """A stored index, which is checked before its first use."""
+    with folder.building(name):
+        index = DenseIndex.from_arrays(folder.arrays(name), shape)
+
+    def check() -> None:
+        with folder.building(name):
+            index.check()
+
+    folder.check(f"{name}.safetensors", check)
+    return index
