@@ -50,7 +50,8 @@ from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 LIST_LENGTH = 100  # labels that each tree lists before the trees are averaged
-BATCH = 2048
+SPARE = 3  # labels that a single tree lists beyond those asked for, in case that some tie
+BATCH = 4096
 
 
 class ParabelConfig(ModelConfig):
@@ -193,17 +194,34 @@ class Parabel(Model):
         return tree.search(vectors, self.config.loss, self.config.beam_width, k, self.config.discount)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        parts = [
-            Predictions.blend(self._lists(self.vectors_.transform(corpus[start : start + BATCH]), k), k=k)
-            for start in range(0, len(corpus), BATCH)
-        ]
+        if len(corpus) <= BATCH:
+            return self._best(self.vectors_.transform(corpus), k)
+        starts = range(0, len(corpus), BATCH)
+        parts = [self._best(self.vectors_.transform(corpus[start : start + BATCH]), k) for start in starts]
         ids, scores = (np.concatenate([getattr(part, what) for part in parts]) for what in ("ids", "scores"))
         return Predictions(ids, scores, self._fitted(), self.score_kind)
 
-    def _lists(self, vectors: Csr, k: int) -> list[Predictions]:
+    def _best(self, vectors: Csr, k: int) -> Predictions:
+        """The k labels with the highest mean probability over the trees' lists."""
+        labels = self._fitted()
+        most = min(max(k, LIST_LENGTH), len(labels))
+        length = min(k + SPARE, most)
+        if len(self.trees_) > 1 or length == most:
+            return Predictions.blend(self._lists(vectors, most), k=k)
+        # Of one tree no labels are needed beyond the best. But log-probabilities that differ may be equal as
+        # probabilities, and then the lower label is the better one, perhaps one behind the end of the list.
+        (found,) = self._lists(vectors, length)
+        tied = found.scores[:, 1:] == found.scores[:, :-1]
+        best = Predictions.blend([found], k=k) if tied.any() else found.top(k)
+        cut = (found.scores[:, k - 1] == found.scores[:, -1]) & (found.ids[:, -1] >= 0)
+        if cut.any():
+            longer = Predictions.blend(self._lists(take_rows(vectors, np.flatnonzero(cut)), most), k=k)
+            best.ids[cut], best.scores[cut] = longer.ids, longer.scores
+        return best
+
+    def _lists(self, vectors: Csr, length: int) -> list[Predictions]:
         """Each tree's best labels, with their probabilities."""
         labels = self._fitted()
-        length = min(max(k, LIST_LENGTH), len(labels))
         found = (self._search(tree, vectors, length) for tree in self.trees_)
         return [Predictions(ids, np.exp(scores), labels, self.score_kind) for ids, scores in found]
 
@@ -213,7 +231,7 @@ class Parabel(Model):
         The mean over the trees whose search reached the label, or over all of them if none did.
         """
         query, words = words_of(self.name, self.vectors_, text)
-        lists = self._lists(query, 1)
+        lists = self._lists(query, min(LIST_LENGTH, len(self._fitted())))
         probabilities = [float(found.scores[0][found.ids[0] == label].sum()) for found in lists]
         reached = [bool((found.ids[0] == label).any()) for found in lists]
         trees = "trees found this label among their best" if len(lists) > 1 else "tree found this label among its best"

@@ -45,7 +45,7 @@ from xmtc.models.explanation import Explanation
 from xmtc.nn.encoders.settings import EncoderSettings, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.beam import beam_search
+from xmtc.search.beam import descend
 from xmtc.search.linear_training import child_documents, reached_by, train_level, work_of
 from xmtc.search.linear_tree import LinearTree, NodeWeights, read_tree
 from xmtc.seeding import derived_seed
@@ -330,12 +330,10 @@ class XTransformer(Model):
             return tree.search(features, config.ranker.loss, config.beam_width, k, config.discount)
         scores = self.networks_[at].scores(vectors)[:, tree.tree.levels[0].indices]  # (documents, clusters)
         probabilities = -np.square(np.maximum(0, 1 - scores)).ravel()
-        rank = tree.scorer(features, config.ranker.loss)
-
-        def score(depth: int, documents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-            return rank(depth, documents, nodes) if depth else probabilities
-
-        return beam_search(tree.tree, score, features.shape[0], config.beam_width, k, config.discount)
+        documents, top = features.shape[0], tree.tree.levels[0]
+        root, nothing = np.zeros(documents, np.int64), np.zeros(documents, np.float32)
+        clusters = descend(top, probabilities, np.arange(documents), root, nothing, documents, config.beam_width)
+        return tree.search(features, config.ranker.loss, config.beam_width, k, config.discount, (1, *clusters))
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         parts = [
