@@ -68,13 +68,21 @@ class SparseIndex:
         k = min(k, len(self))
         floor = 0.0 if start is None else -np.inf
         sums = np.zeros(len(self), np.float32) if start is None else start
-        parts = [(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32))]
+
+        def search(block: Csr) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+            rows = CsrArrays(block.indptr, block.indices, block.data.astype(np.float32, copy=False))
+            found: tuple[NDArray[np.int32], NDArray[np.float32]] = nearest_rows(
+                rows, CsrArrays.of(self.columns), self._dense, sums, floor, k
+            )
+            return found
+
+        if queries.shape[0] <= QUERY_BLOCK:  # the way of single texts, where microseconds count
+            return search(queries)
+        parts = []
         with progress("searching", queries.shape[0]) as bar:
             for first in range(0, queries.shape[0], QUERY_BLOCK):
-                block = take_rows(queries, slice(first, first + QUERY_BLOCK))
-                rows = CsrArrays(block.indptr, block.indices, block.data.astype(np.float32, copy=False))
-                parts.append(nearest_rows(rows, CsrArrays.of(self.columns), self._dense, sums, floor, k))
-                bar.advance(block.shape[0])
+                parts.append(search(take_rows(queries, slice(first, first + QUERY_BLOCK))))
+                bar.advance(len(parts[-1][0]))
         return np.concatenate([ids for ids, _ in parts]), np.concatenate([scores for _, scores in parts])
 
     def widened(self, width: int) -> SparseIndex:
