@@ -330,9 +330,12 @@ class XTransformer(Model):
             return tree.search(features, config.ranker.loss, config.beam_width, k, config.discount)
         scores = self.networks_[at].scores(vectors)[:, tree.tree.levels[0].indices]  # (documents, clusters)
         probabilities = -np.square(np.maximum(0, 1 - scores)).ravel()
-        documents, top = features.shape[0], tree.tree.levels[0]
+        documents, top, ends_here = features.shape[0], tree.tree.levels[0], tree.tree.depth == 1
         root, nothing = np.zeros(documents, np.int64), np.zeros(documents, np.float32)
-        clusters = descend(top, probabilities, np.arange(documents), root, nothing, documents, config.beam_width)
+        keep = k if ends_here else config.beam_width
+        clusters = descend(top, probabilities, np.arange(documents), root, nothing, documents, keep)
+        if ends_here:
+            return clusters
         return tree.search(features, config.ranker.loss, config.beam_width, k, config.discount, (1, *clusters))
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
