@@ -131,12 +131,13 @@ class BowCnn(FlatTextModel):
     def _explain(self, text: str, label: int) -> Explanation:
         """A score is the sum of what the words bring and of what the biases do; see `BowCnnNetwork.word_parts`."""
         import numpy as np
+
         from xmtc.nn.batching import padded
         from xmtc.nn.devices import device_of
 
         device = device_of(self.network_)
         ids, lengths = (part.to(device) for part in padded(self._encode(Strings.of([text])), np.zeros(1, np.int64)))
-        parts, score = self.network_.word_parts(ids, lengths, label)
+        parts, score = (found.cpu() for found in self.network_.word_parts(ids, lengths, label))
         probability = self.network_(ids, lengths)[0, label].sigmoid().item()
         shares: dict[str, float] = {}
         for (start, end), part in zip(self.tokenizer_.spans(text), parts.tolist(), strict=False):
@@ -144,7 +145,7 @@ class BowCnn(FlatTextModel):
                 word = text[start:end].lower()
                 shares[word] = shares.get(word, 0.0) + part
         words = tuple(sorted(shares.items(), key=lambda entry: -abs(entry[1])))
-        every = score.item() - parts.sum().item()
+        every = (score - parts.sum()).item()
         said = f"the words add up to {parts.sum().item():.3f}, and what every text has to {every:.3f}"
         return Explanation(
             self._fitted().name(label), probability, words, (f"{said}: a probability of {probability:.3f}",)

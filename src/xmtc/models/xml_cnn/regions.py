@@ -1,4 +1,4 @@
-"""BoW-CNN's network: the sets of words in windows of a text, embedded, pooled in chunks, and a score for every label."""
+"""BoW-CNN's network: regions of a text as sets of words, embedded, pooled in chunks, and a score for every label."""
 
 from __future__ import annotations
 
