@@ -80,7 +80,7 @@ def test_sizes(changes: dict[str, Any], name: str, shape: tuple[int, ...]) -> No
         {"seed": 1},
         {"regions": [4, 3]},
         {"pooling": "max"},
-        {"normalise": False},
+        {"normalise": True},
         {"dropout": 0.5},
         {"loss": "softmax"},
         {"words": {"max_tokens": 4}},

@@ -105,7 +105,7 @@ def test_a_document_alone_and_beside_longer_ones(pooling: str) -> None:
 
 def test_normalised_chunks_are_shorter_than_one() -> None:
     ids, lengths = torch.tensor([[2, 3, 4]]), torch.tensor([3])
-    plain, normalised = network(normalise=False), network()
+    plain, normalised = network(), network(normalise=True)
     pooled = plain.regions(ids, lengths)
     scaled = pooled / torch.sqrt(1 + pooled.square().sum(-1, keepdim=True))
     assert (scaled.norm(dim=-1) < 1).all()

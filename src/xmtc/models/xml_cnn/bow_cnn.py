@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
@@ -51,6 +51,13 @@ class BowCnnWords(VocabularySettings):
     """Size of the vocabulary, which has the words in most training documents (two places are reserved)."""
 
 
+class BowCnnTraining(XmlCnnTraining):
+    """How the network is trained: as XML-CNN, with larger steps, since its matrices begin with small numbers."""
+
+    batch_size: PositiveInt = 32
+    learning_rate: PositiveFloat = 3e-3
+
+
 class BowCnnConfig(ModelConfig):
     """The network and its training; recipes/bow_cnn has the authors' settings."""
 
@@ -62,14 +69,14 @@ class BowCnnConfig(ModelConfig):
     """Parts of a document in which the values of its regions are pooled."""
     pooling: Literal["average", "max"] = "average"
     """What is kept of a unit's values in a chunk: their mean or the largest."""
-    normalise: bool = True
+    normalise: bool = False
     """Scale the units z of each chunk by 1 / sqrt(1 + |z|^2): response normalisation."""
     dropout: float = Field(0.5, ge=0, lt=1)
     """Share of the pooled numbers set to 0 in training."""
     loss: Literal["sigmoid", "softmax"] = "sigmoid"
     """sigmoid: a probability for each label; softmax: probabilities that add up to 1 over all labels."""
     words: BowCnnWords = BowCnnWords()
-    training: XmlCnnTraining = XmlCnnTraining()
+    training: BowCnnTraining = BowCnnTraining()
 
 
 class BowCnn(FlatTextModel):
