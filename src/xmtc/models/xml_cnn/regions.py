@@ -90,8 +90,9 @@ def entering_and_leaving(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
     ([[True, False, False, False, True]], [[False, True, False, False, True]])
     """
     known, tokens = ids > UNKNOWN, ids.shape[1]
-    before = functional.pad(ids, (size, 0)).unfold(1, size, 1)[:, :tokens]  # (documents, tokens, size)
-    after = functional.pad(ids, (0, size)).unfold(1, size, 1)[:, 1:]
+    near = min(size, tokens)
+    before = functional.pad(ids, (near, 0)).unfold(1, near, 1)[:, :tokens]  # (documents, tokens, near)
+    after = functional.pad(ids, (0, near)).unfold(1, near, 1)[:, 1:]
     return known & (before != ids[..., None]).all(2), known & (after != ids[..., None]).all(2)
 
 
@@ -125,7 +126,7 @@ class _RegionSums(torch.autograd.Function):
 def _accumulated(steps: Tensor, to_end: bool = False) -> Tensor:
     """The sum of all steps up to each one, or `to_end` from it on, in place; the first axis has the steps.
 
-    On a CPU, torch's own takes ten times as long for long rows.
+    On a CPU, whole rows at a time are faster than torch's own, which goes through the steps number by number.
     """
     if steps.device.type != "cpu":
         return steps.flip(0).cumsum_(0).flip(0) if to_end else steps.cumsum_(0)
