@@ -36,6 +36,7 @@ CHOOSES_EPOCHS = {"pd_sparse"}
 DRAWN = {
     "attentionxml",
     "xml_cnn",
+    "bow_cnn",
     "fasttext",
     "c2ae",
     "rank_ae",

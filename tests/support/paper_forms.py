@@ -384,6 +384,20 @@ FORMS: dict[str, dict[str, Any]] = {
         "smallest_weight": 0.0,
         "block": 1000,
     },
+    "bow_cnn": {
+        **MACHINE,
+        **TRAINING,
+        "regions": [20],
+        "units": 1000,
+        "chunks": 10,
+        "pooling": "average",
+        "normalise": True,
+        "dropout": 0.0,
+        "loss": "softmax",
+        "words.max_words": 30_002,
+        "words.min_df": 1,
+        "words.max_tokens": ANY,
+    },
     "dismec": {
         "seed": 0,
         "loss": "squared_hinge",
@@ -426,6 +440,11 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "treaderxml/paper/cooking": ("eurlex", {"training.batch_size": 64, "training.evaluate_every": 178}),
     "treaderxml/paper/tibkat": ("eurlex", {"training.batch_size": 64, "training.evaluate_every": 573}),
     "treaderxml/paper/eurlex15k": ("eurlex", {"training.evaluate_every": 375}),
+    "bow_cnn/paper/debtags": ("rcv1", {"words.max_tokens": 150, "training.epochs": 20, "training.evaluate_every": 50}),
+    "bow_cnn/paper/eurlex15k": (
+        "rcv1",
+        {"words.max_tokens": 500, "training.epochs": 10, "training.evaluate_every": 50},
+    ),
     "rank_ae/paper/bibtex": ("delicious", {"training.evaluate_every": 15, "training.valid_documents": 976}),
     "rank_ae/paper/debtags": (
         "delicious",

@@ -134,6 +134,12 @@ TABLES = [
         (("trees",), ("max_leaf",), ("arity",), ("rounds",), ("sample",), ("buckets",)),
         {"default": (50, 10, 10, 2, 20_000, 10_000)},
     ),
+    Table(
+        "Johnson and Zhang's program for RCV1: region, neurons, pooling units, words and two reserved, batch, epochs",
+        "bow_cnn",
+        (("regions",), ("units",), ("chunks",), ("words.max_words",), ("training.batch_size",), ("training.epochs",)),
+        {"rcv1": ([20], 1000, 10, 30_002, 100, 100)},
+    ),
 ]
 
 #: Documents to learn from in the papers' data sets, for the settings that are a share of them.

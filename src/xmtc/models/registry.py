@@ -32,6 +32,7 @@ CATALOGUE = {
     "slice": "xmtc.models.slice:Slice",
     "attentionxml": "xmtc.models.attentionxml:AttentionXml",
     "xml_cnn": "xmtc.models.xml_cnn:XmlCnn",
+    "bow_cnn": "xmtc.models.xml_cnn:BowCnn",
     "fasttext": "xmtc.models.fasttext:FastText",
     "c2ae": "xmtc.models.c2ae:C2ae",
     "rank_ae": "xmtc.models.rank_ae:RankAe",
