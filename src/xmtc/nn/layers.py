@@ -106,10 +106,13 @@ class BiLstm(nn.Module):
     torch.Size([2, 5, 8])
     """
 
+    layer: type[nn.LSTM | nn.GRU] = nn.LSTM
+    states = 2  # state and cell
+
     def __init__(self, dimensions: int, hidden: int) -> None:
         super().__init__()
-        self.left, self.right = nn.LSTM(dimensions, hidden), nn.LSTM(dimensions, hidden)
-        self.initial = nn.Parameter(torch.zeros(2, 2, hidden))  # (direction, state or cell, hidden)
+        self.left, self.right = self.layer(dimensions, hidden), self.layer(dimensions, hidden)
+        self.initial = nn.Parameter(torch.zeros(2, self.states, hidden))  # (direction, state or cell, hidden)
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """(documents, tokens, dimensions) -> (documents, tokens, 2 * hidden)."""
@@ -120,12 +123,23 @@ class BiLstm(nn.Module):
         return torch.cat([left, right], -1).transpose(0, 1)
 
 
-def _run(lstm: nn.LSTM, initial: Tensor, steps: Tensor) -> Tensor:
+class BiGru(BiLstm):
+    """The same with GRUs.
+
+    >>> BiGru(3, 4)(torch.zeros(2, 5, 3), torch.tensor([5, 2])).shape
+    torch.Size([2, 5, 8])
+    """
+
+    layer, states = nn.GRU, 1
+
+
+def _run(layer: nn.LSTM | nn.GRU, initial: Tensor, steps: Tensor) -> Tensor:
     """(tokens, documents, dimensions) -> (tokens, documents, hidden)."""
-    state, cell = (part.expand(1, steps.shape[1], -1).contiguous() for part in initial)
+    state, *cell = (part.expand(1, steps.shape[1], -1).contiguous() for part in initial)
     # On a CPU torch's LSTM does not compute with bfloat16.
     with torch.autocast("cpu", enabled=False):
-        result: Tensor = lstm(steps.to(initial.dtype) if steps.device.type == "cpu" else steps, (state, cell))[0]
+        steps = steps.to(initial.dtype) if steps.device.type == "cpu" else steps
+        result: Tensor = layer(steps, (state, *cell) if cell else state)[0]
     return result
 
 
