@@ -31,6 +31,8 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "attentionxml, tables on the CPU": ("attentionxml", {**TREE, "training.offload_tables": True}),
     "attentionxml, pretraining": ("attentionxml", {"pretraining_epochs": 1}),
     "xml_cnn, BiLSTM": ("xml_cnn", {"network": "bilstm"}),
+    "mlc2seq, clusters": ("mlc2seq", {"adaptive_above": 2}),
+    "sgm, clusters": ("sgm", {"adaptive_above": 2}),
     "rank_ae, paper": ("rank_ae", {"output": "sigmoid", "x_decode": 0.0, "feature_noise": 0.0, "loss": "bce"}),
     "rank_ae, noise": ("rank_ae", {"feature_dropout": 0.2, "x_loss": "ranking", "dropout": 0.2}),
     "treaderxml, votes": ("treaderxml", {"votes": True, "names": True, "search": {"vectors": "tfidf"}}),

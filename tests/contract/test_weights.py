@@ -36,6 +36,9 @@ CHOOSES_EPOCHS = {"pd_sparse"}
 DRAWN = {
     "attentionxml",
     "xml_cnn",
+    "mlc2seq",
+    "sgm",
+    "su4mlc",
     "fasttext",
     "c2ae",
     "rank_ae",

@@ -54,9 +54,7 @@ def beam_steps(network: Seq2SeqNetwork, ids: Tensor, lengths: Tensor, width: int
             return
         decoding = decoding.take(parents)
         if len(going_on) < len(documents):
-            documents, scores, symbols, prefixes = (
-                each[going_on] for each in (documents, scores, symbols, prefixes)
-            )
+            documents, scores, symbols, prefixes = (each[going_on] for each in (documents, scores, symbols, prefixes))
             decoding, memory = decoding.of(going_on), memory.take(going_on)
 
 

@@ -186,4 +186,3 @@ def without(scores: Tensor, places: Tensor) -> Tensor:
     blocked = torch.zeros((*scores.shape[:-1], labels + 1), dtype=torch.bool, device=scores.device)
     blocked = blocked.scatter(-1, torch.where(inside, places, labels), True)
     return scores.masked_fill(blocked[..., :labels], -torch.inf)
-

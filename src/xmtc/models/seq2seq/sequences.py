@@ -43,7 +43,7 @@ class Vocabulary:
         if labels.ndim != 1 or not len(labels) or labels.min() < 0 or labels.max() >= total:
             raise ValueError("the labels of the network are not those of the model")
         if len(np.unique(labels)) != len(labels):
-            raise ValueError("a label is twice among those of the network")
+            raise ValueError("a label is twice among the labels of the network")
         return cls(labels)
 
     @property
@@ -111,9 +111,7 @@ def _places_in_file(path: str, vocabulary: Vocabulary, labels: LabelSet) -> Ints
     return places
 
 
-def label_sequences(
-    targets: Csr, vocabulary: Vocabulary, rank: Ints, max_labels: int | None, name: str
-) -> TokenStore:
+def label_sequences(targets: Csr, vocabulary: Vocabulary, rank: Ints, max_labels: int | None, name: str) -> TokenStore:
     """The symbols of each document in their order, and then the end; a document without labels ends at once.
 
     Of a document with more than `max_labels` only the first ones are kept, and a line says of how many documents.
