@@ -189,7 +189,7 @@ class Seq2Seq(Model):
             at = int(emitted.argmax())
             if emitted[at] > best:
                 best, attention = float(emitted[at]), step.attention[0, at].cpu().numpy()
-                before = step.prefixes[0, at].tolist()
+                before = step.prefixes[0, at].cpu().tolist()
         spans = [
             (start, end, float(share))
             for (start, end), share in zip(self.tokenizer_.spans(text), attention, strict=False)
