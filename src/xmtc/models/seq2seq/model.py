@@ -64,6 +64,16 @@ class Seq2SeqTraining(TrainingSettings):
     learning_rate: PositiveFloat = 2e-3
     swa_start_epoch: Epoch | Annotated[tuple[Epoch, ...], Field(min_length=1)] | None = None
     max_grad_norm: PositiveFloat | None = 10.0
+    epoch_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """What the learning rate is multiplied by after each epoch; SGM and SU4MLC halve it."""
+
+    def lr_multiplier(self, step: int, steps: int) -> float:
+        """See `TrainingSettings`.
+
+        >>> [Seq2SeqTraining(epochs=2, epoch_decay=0.5).lr_multiplier(step, 6) for step in (0, 2, 3, 5)]
+        [1.0, 1.0, 0.5, 0.5]
+        """
+        return float(self.epoch_decay ** (step * self.epochs // max(1, steps)))
 
 
 class Seq2SeqConfig(ModelConfig):
