@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from xmtc.nn.batching import Batch
 
 aten = torch.ops.aten
-KERNELS = torch.library.Library("aten", "IMPL")  # it ends with this process
+KERNELS = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
 
 
 def _shapes_of_gru_cell(inputs: Tensor, hidden: Tensor, state: Tensor, *biases: Tensor) -> tuple[Tensor, Tensor]:
@@ -22,7 +22,7 @@ def _shapes_of_gru_cell(inputs: Tensor, hidden: Tensor, state: Tensor, *biases: 
     return torch.empty_like(state), inputs.new_empty(len(inputs), 5 * state.shape[1])
 
 
-KERNELS.impl("_thnn_fused_gru_cell", _shapes_of_gru_cell, "Meta")
+KERNELS.impl("_thnn_fused_gru_cell", _shapes_of_gru_cell, "Meta")  # type: ignore[no-untyped-call]
 
 
 @contextmanager

@@ -117,8 +117,8 @@ TABLES = [
         },
     ),
     Table(
-        "MLC2Seq, its experiments: encoder, word and label dimensions, fixed word vectors, vocabulary, words and labels "
-        "of a document, word dropout, Adam's learning rate, clipping, epochs, patience",
+        "MLC2Seq, its experiments: encoder, word and label dimensions, fixed vectors, vocabulary, words and labels "
+        "of a document, word dropout, learning rate, clipping, epochs, patience",
         "mlc2seq",
         (
             ("hidden",),
@@ -137,7 +137,7 @@ TABLES = [
         {"default": (512, 512, 256, True, 50_000, 300, 30, 0.2, 2e-4, 1.0, 20, 10)},
     ),
     Table(
-        "SGM, section 3.3: word dimensions, encoder, dropout, Adam's learning rate and its decay, clipping, beam, words",
+        "SGM, section 3.3: word dimensions, encoder, dropout, Adam's learning rate, its decay, clipping, beam, words",
         "sgm",
         (
             ("words.dimensions",),
@@ -152,7 +152,7 @@ TABLES = [
         {"default": (512, 256, 0.5, 1e-3, 0.5, 10.0, 5, 500)},
     ),
     Table(
-        "SU4MLC, its authors' code: word and label dimensions, batch, epochs, dropout, Adam's learning rate and its decay, "
+        "SU4MLC, its authors' code: dimensions of words and labels, batch, epochs, dropout, learning rate, its decay, "
         "clipping, beam, labels of a document",
         "su4mlc",
         (

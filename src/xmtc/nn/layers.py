@@ -96,18 +96,17 @@ class WordEmbedding(nn.Module):
         return dropout(lookup(self.words, ids), self.dropout, rng)
 
 
-class BiLstm(nn.Module):
-    """One LSTM from the left and one from the right, with learned initial states.
+class BiRnn(nn.Module):
+    """One RNN from the left and one from the right, with learned initial states.
 
-    Packed sequences are several times slower on a CPU. Instead the right-to-left LSTM reads each document reversed
+    Packed sequences are several times slower on a CPU. Instead the right-to-left RNN reads each document reversed
     within its own length, so that padding comes last for both and is never read before a word.
-
-    >>> BiLstm(3, 4)(torch.zeros(2, 5, 3), torch.tensor([5, 2])).shape
-    torch.Size([2, 5, 8])
     """
 
-    layer: type[nn.LSTM | nn.GRU] = nn.LSTM
-    states = 2  # state and cell
+    layer: type[nn.LSTM | nn.GRU]
+    states: int
+    left: nn.LSTM | nn.GRU
+    right: nn.LSTM | nn.GRU
 
     def __init__(self, dimensions: int, hidden: int) -> None:
         super().__init__()
@@ -123,14 +122,28 @@ class BiLstm(nn.Module):
         return torch.cat([left, right], -1).transpose(0, 1)
 
 
-class BiGru(BiLstm):
-    """The same with GRUs.
+class BiLstm(BiRnn):
+    """With LSTMs.
+
+    >>> BiLstm(3, 4)(torch.zeros(2, 5, 3), torch.tensor([5, 2])).shape
+    torch.Size([2, 5, 8])
+    """
+
+    layer, states = nn.LSTM, 2
+    left: nn.LSTM
+    right: nn.LSTM
+
+
+class BiGru(BiRnn):
+    """With GRUs.
 
     >>> BiGru(3, 4)(torch.zeros(2, 5, 3), torch.tensor([5, 2])).shape
     torch.Size([2, 5, 8])
     """
 
     layer, states = nn.GRU, 1
+    left: nn.GRU
+    right: nn.GRU
 
 
 def _run(layer: nn.LSTM | nn.GRU, initial: Tensor, steps: Tensor) -> Tensor:

@@ -64,8 +64,10 @@ def test_dilated_convolutions_are_torch_s() -> None:
     for document, length in enumerate((9, 3)):
         expected = states[document, :length].T[None]
         for dilation, own in zip((1, 2, 3), layer.layers, strict=True):
-            weight = own.weight.view(4, 3, 4).transpose(1, 2)  # (out, in, place)
-            expected = nn.functional.conv1d(expected, weight, own.bias, padding=dilation, dilation=dilation)
+            weight = own.get_parameter("weight").view(4, 3, 4).transpose(1, 2)  # (out, in, place)
+            expected = nn.functional.conv1d(
+                expected, weight, own.get_parameter("bias"), padding=dilation, dilation=dilation
+            )
             expected = nn.functional.selu(expected)
         torch.testing.assert_close(found[document, :length], expected[0].T)
 

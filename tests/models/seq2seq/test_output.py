@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def in_loops(made: ClusteredSoftmax, vector: Tensor, emitted: set[int]) -> list[
     """Probabilities of the seven labels and the end, one after the other."""
     ends, logits = made.ends, made.head(vector).tolist()
     tails = [tail(vector).tolist() for tail in made.tails]
-    ranges = [range(first, last) for first, last in zip(ends, ends[1:], strict=False)]
+    ranges = [range(first, last) for first, last in pairwise(ends)]
     weights = {symbol: math.exp(logits[symbol]) for symbol in range(ends[0]) if symbol not in emitted}
     weights["end"] = math.exp(logits[ends[0]])  # type: ignore[index]
     for at, symbols in enumerate(ranges):
@@ -82,7 +83,7 @@ def test_the_expected_embedding_takes_each_tail_as_one_vector(ends: tuple[int, .
     chances = made(vectors, emitted).exp()
     rows = [
         *table[: ends[0]],
-        *(of_tails[at].expand(last - first, 3) for at, (first, last) in enumerate(zip(ends, ends[1:], strict=False))),
+        *(of_tails[at].expand(last - first, 3) for at, (first, last) in enumerate(pairwise(ends))),
     ]
     whole = torch.cat([each.view(-1, 3) for each in rows] + [table[7:]])
     torch.testing.assert_close(made.expected(vectors, emitted, table, of_tails), chances @ whole)
@@ -98,7 +99,7 @@ def test_the_bias_begins_with_frequencies() -> None:
     made = layer((2, 4, 7))
     counts = np.array([50, 20, 10, 8, 3, 2, 1, 94])
     made.init_bias(counts)
-    for weight in (made.head.weight, *(part[1].weight for part in made.tails)):
+    for weight in (made.head.weight, *(part.get_parameter("1.weight") for part in made.tails)):
         torch.nn.init.zeros_(weight)
     found = made(torch.zeros(6).double()).exp()
     assert found.tolist() == pytest.approx(((counts + 0.5) / (counts + 0.5).sum()).tolist(), rel=1e-5)

@@ -92,7 +92,7 @@ class Seq2SeqConfig(ModelConfig):
     beam_width: PositiveInt = 5
     """Label sequences that a prediction follows."""
     adaptive_above: PositiveInt = 10_000
-    """With more labels than this the softmax has clusters: of a fifth as many, of the rest up to here, of the others."""
+    """With more labels than this the softmax has clusters: a fifth as many, the rest up to here, and the others."""
     words: WordSettings = WordSettings()
     training: Seq2SeqTraining = Seq2SeqTraining()
 

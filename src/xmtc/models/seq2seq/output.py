@@ -150,7 +150,7 @@ class ClusteredSoftmax(nn.Module):
         with torch.no_grad():
             self.head.bias.copy_(head - head.max())
             for own, tail in zip(self.tails, tails, strict=True):
-                own[1].bias.copy_((tail / tail.max()).log())
+                own.get_parameter("1.bias").copy_((tail / tail.max()).log())
 
     def _head(self, vectors: Tensor, emitted: Tensor | None) -> Tensor:
         logits = _single(self.head(vectors))
