@@ -3,8 +3,8 @@
     python -m benchmarks.speed.seq2seq [--labels 4193,24473,200000] [--width 256] [--rounds 3] [--threads 1]
 
 A step is the loss of a batch of 32 documents with five labels each and the end, and all gradients, from the same random
-states of a decoder; labels follow Zipf's law, none comes twice. Clusters are those of `adaptive_above=10000` (with no
-more labels than that, of a fifth of them, the next ones up to the half, and the others). Both softmaxes take turns.
+states of a decoder; labels follow Zipf's law, none comes twice. Clusters are those of `adaptive_above=10000`, with
+fewer than 20,000 labels those of half as many. Both softmaxes take turns.
 """
 
 from __future__ import annotations

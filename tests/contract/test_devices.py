@@ -32,6 +32,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "attentionxml, pretraining": ("attentionxml", {"pretraining_epochs": 1}),
     "xml_cnn, BiLSTM": ("xml_cnn", {"network": "bilstm"}),
     "mlc2seq, clusters": ("mlc2seq", {"adaptive_above": 2}),
+    "mlc2seq, tables on the CPU": ("mlc2seq", {"training.offload_tables": True}),
     "sgm, clusters": ("sgm", {"adaptive_above": 2}),
     "rank_ae, paper": ("rank_ae", {"output": "sigmoid", "x_decode": 0.0, "feature_noise": 0.0, "loss": "bce"}),
     "rank_ae, noise": ("rank_ae", {"feature_dropout": 0.2, "x_loss": "ranking", "dropout": 0.2}),

@@ -170,11 +170,12 @@ class Seq2Seq(Model):
         return Ranker(self.vocabulary_.labels, self.config.beam_width, self.max_labels_)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
+        from xmtc.models.seq2seq.learner import PREDICT_BATCH
         from xmtc.nn.parallel import torch_threads
 
         assert corpus.texts is not None
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
-        with torch_threads(-(-len(tokens) // 8)) as cores:
+        with torch_threads(-(-len(tokens) // PREDICT_BATCH)) as cores:
             ids, scores = self._ranker().best(self.network_, tokens, k, cores)
         return Predictions.sorted(ids, scores, self._fitted(), self.score_kind)
 
