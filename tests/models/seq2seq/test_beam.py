@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import permutations, product
-from typing import Any
 
 import pytest
 import torch
@@ -47,9 +46,9 @@ def test_a_wide_beam_finds_what_all_sequences_say(method: type[Seq2Seq], adaptiv
         expected = [0.0] * LABELS
         for length in range(1, MOST + 1):
             for labels in prefixes(made, length):
-                chance = torch.tensor(log_probability(made, document, labels, ended=False)).exp().item()
+                probability = torch.tensor(log_probability(made, document, labels, ended=False)).exp().item()
                 if labels[-1] not in labels[:-1]:
-                    expected[labels[-1]] += chance
+                    expected[labels[-1]] += probability
         assert found[document].tolist() == pytest.approx(expected, abs=2e-4)
         assert 0 < max(expected) <= 1
 
@@ -104,18 +103,17 @@ def test_without_a_mask_a_label_counts_once() -> None:
     assert found[:, 0].min().item() > 0.9
 
 
-def test_finished_documents_leave_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: Any = network(Mlc2Seq)
-    together = emission_probabilities(made, IDS, LENGTHS, 5, MOST)
-    monkeypatch.setattr(beam, "NEGLIGIBLE", 2.0)  # all are finished after one step
-    assert len(list(beam_steps(made, IDS, LENGTHS, 5, MOST))) == 1
-    first = [step.scores for step in beam_steps(made, IDS, LENGTHS, 5, MOST)]
-    assert len(first) == 1
-    monkeypatch.undo()
-    scores = [step.scores[:, :1].logsumexp(1) for step in beam_steps(made, IDS, LENGTHS, LABELS, 2)][1]
-    between = scores.exp().mean().item() * LABELS
-    assert between > 0
-    for row in range(2):
-        length = int(LENGTHS[row])
-        alone = emission_probabilities(made, IDS[row, None, :length], LENGTHS[row, None], 5, MOST)
-        torch.testing.assert_close(alone[0], together[row])
+@pytest.mark.parametrize("method", METHODS)
+def test_finished_documents_leave_the_batch(method: type[Seq2Seq], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = network(method)
+    whole = list(beam_steps(made, IDS, LENGTHS, 4, MOST))
+    unfinished = whole[1].scores.logsumexp(1).exp()
+    assert unfinished[0] != unfinished[1]
+    longer = int(unfinished.argmax())
+    monkeypatch.setattr(beam, "NEGLIGIBLE", unfinished.mean().item())
+    _, second = list(beam_steps(made, IDS, LENGTHS, 4, 2))
+    assert second.documents.tolist() == [longer]
+    torch.testing.assert_close(second.emissions[0], whole[1].emissions[longer])
+    torch.testing.assert_close(second.attention[0], whole[1].attention[longer])
+    monkeypatch.setattr(beam, "NEGLIGIBLE", 2.0)
+    assert len(list(beam_steps(made, IDS, LENGTHS, 4, MOST))) == 1

@@ -80,13 +80,13 @@ def test_the_expected_embedding_takes_each_tail_as_one_vector(ends: tuple[int, .
     made, vectors = layer(ends), torch.randn(2, 1, 6, dtype=torch.float64)
     table, of_tails = torch.randn(8, 3).double(), torch.randn(len(ends) - 1, 3).double()
     emitted = torch.tensor([[[0, 6]], [[-1, -1]]])
-    chances = made(vectors, emitted).exp()
+    probabilities = made(vectors, emitted).exp()
     rows = [
         *table[: ends[0]],
         *(of_tails[at].expand(last - first, 3) for at, (first, last) in enumerate(pairwise(ends))),
     ]
     whole = torch.cat([each.view(-1, 3) for each in rows] + [table[7:]])
-    torch.testing.assert_close(made.expected(vectors, emitted, table, of_tails), chances @ whole)
+    torch.testing.assert_close(made.expected(vectors, emitted, table, of_tails), probabilities @ whole)
 
 
 def test_inputs_and_what_was_emitted() -> None:
