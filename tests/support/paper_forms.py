@@ -94,6 +94,24 @@ PARABEL = {
     "discount": 1.0,
     **TFIDF,
 }
+SEQ2SEQ = {
+    **MACHINE,
+    **TRAINING,
+    **WORDS,
+    "hidden": 256,
+    "label_dimensions": 256,
+    "dropout": ANY,
+    "order": "frequency",
+    "max_labels": ANY,
+    "beam_width": 5,
+    "adaptive_above": 1_000_000,
+    "words.max_words": 50_000,
+    "words.vectors": ANY,
+    "words.dimensions": 512,
+    "words.dropout": ANY,
+    "training.max_grad_norm": 10.0,
+    "training.epoch_decay": 0.5,
+}
 FORMS: dict[str, dict[str, Any]] = {
     "attentionxml": {
         **MACHINE,
@@ -223,6 +241,9 @@ FORMS: dict[str, dict[str, Any]] = {
         "training.patience": 5,
         "training.valid_share": 0.2,
     },
+    "mlc2seq": {**SEQ2SEQ, "hidden": 512, "training.max_grad_norm": 1.0, "training.epoch_decay": 1.0},
+    "sgm": SEQ2SEQ,
+    "su4mlc": {**SEQ2SEQ, "label_dimensions": 512},
     "lightxml": {
         **MACHINE,
         **TRAINING,
