@@ -37,6 +37,7 @@ DRAWN = {
     "attentionxml",
     "xml_cnn",
     "fasttext",
+    "extremetext",
     "c2ae",
     "rank_ae",
     "treaderxml",

@@ -36,6 +36,7 @@ QUICK: dict[str, dict[str, object]] = {
         "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
     "fasttext": {"dimensions": 16},
+    "extremetext": {"dimensions": 16, "max_leaf": 2},
     "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
     "auto": {"methods": ["knn", "rocchio"]},
     "c2ae": {
@@ -116,6 +117,7 @@ FEWER_DOCUMENTS = {
     "attentionxml": 100,
     "xml_cnn": 300,
     "fasttext": 300,
+    "extremetext": 1_000,
     "c2ae": 300,
     "rank_ae": 1_000,
     "treaderxml": 300,

@@ -33,6 +33,7 @@ CATALOGUE = {
     "attentionxml": "xmtc.models.attentionxml:AttentionXml",
     "xml_cnn": "xmtc.models.xml_cnn:XmlCnn",
     "fasttext": "xmtc.models.fasttext:FastText",
+    "extremetext": "xmtc.models.fasttext:ExtremeText",
     "c2ae": "xmtc.models.c2ae:C2ae",
     "rank_ae": "xmtc.models.rank_ae:RankAe",
     "treaderxml": "xmtc.models.treaderxml:TReaderXml",
