@@ -243,7 +243,7 @@ def train_label_trees(
         first, last = offsets[document], offsets[document + 1]
         _mean(table, rows, shares, first, last, mean)
         bounded = _bounded(step, dot(mean, mean))
-        keep = F(1) - step * F(weight_decay)
+        keep = max(F(0), F(1) - step * F(weight_decay))
         change[:] = 0
         for place in range(documents.label_ends[document], documents.label_ends[document + 1]):
             for tree in range(len(trees.roots)):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
@@ -60,7 +60,7 @@ class ExtremeTextConfig(MeanVectorsConfig):
     """Longest run of words that has a vector; 1: single words only (wordNgrams)."""
     word_weights: Literal["tfidf", "equal"] = "tfidf"
     """How words count in a text's vector: tfidf (features: by their values), or equal (tfidfWeights, wordsWeights)."""
-    weight_decay: NonNegativeFloat = 0.0
+    weight_decay: float = Field(1e-4, ge=0, allow_inf_nan=False)
     """Shrinking of the weights and vectors that a text touches, per step (l2)."""
     trees: PositiveInt = 1
     """How many trees share the vectors, each from another seed; their probabilities are averaged (ensemble)."""
