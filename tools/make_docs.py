@@ -43,6 +43,7 @@ FAMILIES = {
     **dict.fromkeys(("proxml", "ppd_sparse", "pd_sparse"), "sparse_ovr"),
     **dict.fromkeys(("sleec", "annexml", "slice"), "local_embedding"),
     **dict.fromkeys(("x_transformer", "lightxml"), "transformers"),
+    "extremetext": "fasttext",
     **dict.fromkeys(("blend", "auto"), "ensembles"),
 }
 NUMBER = r"-?\d+\.\d+"

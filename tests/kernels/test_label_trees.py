@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -66,14 +67,14 @@ def test_the_flat_form_is_the_same_trees(seed: int, labels: int, trees: int) -> 
     made, flat, _ = random_trees(seed, labels, trees)
     for at, tree in enumerate(made):
         for label in range(labels):
-            path, node = [], int(flat.leaves[at, label])
+            path, node = list[int](), int(flat.leaves[at, label])
             assert flat.labels[node] == label
             assert flat.levels[node] == tree.depth
             while node >= 0:
                 path.insert(0, node)
                 node = int(flat.parents[node])
             assert path[0] == flat.roots[at]
-            for above, below in zip(path, path[1:], strict=False):
+            for above, below in pairwise(path):
                 assert flat.first_child[above] <= below < flat.first_child[above] + flat.children[above]
             wanted, under = label, label
             for depth in range(tree.depth - 1, 0, -1):
@@ -128,7 +129,7 @@ def test_no_label_is_more_probable_than_a_node_above_it(seed: int, labels: int, 
             found = kernel.path_probabilities(flat, vector, weights, label)
             np.testing.assert_allclose(found, right[:, label], rtol=1e-4, atol=1e-12)
             for tree, probability in enumerate(found):
-                path, above = [], int(flat.leaves[tree, label])
+                path, above = list[int](), int(flat.leaves[tree, label])
                 while above >= 0:
                     path.insert(0, above)
                     above = int(flat.parents[above])

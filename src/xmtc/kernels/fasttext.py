@@ -98,7 +98,7 @@ def _logistic_slopes(scores: Any, base: Any, labels: Any, slopes: Any) -> None:
 
 
 class Documents(NamedTuple):
-    """Text i has the features rows[offsets[i] : offsets[i + 1]], with such shares in its vector, and likewise its labels.
+    """Text i has the features rows[offsets[i] : offsets[i + 1]], each with its share, and likewise its labels.
 
     Without any shares all features of a text count the same.
     """

@@ -57,7 +57,7 @@ def _path_probability(node: int, vector: Any, parents: Any, base: Any, weights: 
 
 
 @jitted()
-def _worse(values: Any, nodes: Any, a: int, b: int) -> bool:
+def _worse(values: Any, nodes: Any, a: int, b: int) -> Any:
     return values[a] < values[b] or (values[a] == values[b] and nodes[a] > nodes[b])
 
 

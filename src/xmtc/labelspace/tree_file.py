@@ -1,15 +1,13 @@
 """A label tree from a file, in the form of the extremeText program: `parent node` or, for a leaf, `parent node label`.
 
-A line for each node, its parts separated by spaces or tabs; nodes are called by any words, and a label by its key, which
-is the rest of the line. The root has no line, or one with the parent -1. Blank lines do not count.
+A line for each node, its parts separated by spaces or tabs; nodes are called by any words, and a label by its key,
+which is the rest of the line. The root has no line, or one with the parent -1. Blank lines do not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-
-import numpy as np
 
 from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.sources import BadLine, Source, decode

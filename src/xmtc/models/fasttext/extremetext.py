@@ -31,7 +31,7 @@ from xmtc.labelspace.tree import LabelTree, build_tree, complete_tree, given_tre
 from xmtc.labelspace.tree_file import read_tree_file
 from xmtc.models.config import Capabilities
 from xmtc.models.explanation import Explanation
-from xmtc.models.fasttext.features import Inputs, WordNgrams
+from xmtc.models.fasttext.features import Inputs
 from xmtc.models.fasttext.label_trees import first_scores, flat_trees, nodes_of
 from xmtc.models.fasttext.mean_vectors import STRETCH, MeanVectors, MeanVectorsConfig, grouped
 from xmtc.predictions import Predictions, ScoreKind
@@ -254,7 +254,8 @@ class ExtremeText(MeanVectors):
 
     def _path(self, tree: int, label: int) -> list[int]:
         """The nodes from the root of a tree down to a label."""
-        node, path = int(self._flat.leaves[tree, label]), []
+        node = int(self._flat.leaves[tree, label])
+        path: list[int] = []
         while node >= 0:
             path.insert(0, node)
             node = int(self._flat.parents[node])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.labels import Csr
 from xmtc.labelspace.tree import LabelTree
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def flat_trees(trees: Sequence[LabelTree], base: Floats) -> LabelTrees:
             number[ids] = np.arange(start, below)
             parents[next_ones] = np.repeat(number, np.diff(level.indptr))
             levels[next_ones] = depth + 1
-            start, ids = below, level.indices
+            start, ids = below, level.indices.astype(np.int64)
         labels[start : start + len(ids)] = ids
         leaf = np.empty(len(ids), np.int32)
         leaf[ids] = np.arange(start, start + len(ids))
@@ -61,12 +61,13 @@ def flat_trees(trees: Sequence[LabelTree], base: Floats) -> LabelTrees:
 
 
 def first_scores(trees: Sequence[LabelTree], targets: Csr, weights: Floats | None = None) -> Floats:
-    """The score at which each node of `flat_trees` begins: the log-odds of a label below it, given one below its parent.
+    """The score at which each node of `flat_trees` begins: log-odds of a label below it, given one below its parent.
 
     Infinite where training documents leave no doubt. A document without labels counts for the root only; `weights` are
     how much each document counts.
 
     >>> from xmtc.corpus.corpus import Corpus
+    >>> from xmtc.corpus.labels import LabelSet
     >>> tree = LabelTree.of([[[0, 1]], [[0], [1, 2]]])
     >>> corpus = Corpus.of([""] * 4, [["a"], ["a", "b"], ["a"], []], label_set=LabelSet.of(["a", "b", "c"]))
     >>> [round(score, 2) for score in first_scores([tree], corpus.targets).tolist()]
@@ -81,13 +82,13 @@ def first_scores(trees: Sequence[LabelTree], targets: Csr, weights: Floats | Non
         above = np.array([labelled])
         for level, relevant in zip(tree.levels, tree.targets(targets), strict=True):
             of_entry = np.repeat(each, np.diff(relevant.indptr))
-            count = np.bincount(relevant.indices, of_entry, minlength=level.shape[1])
+            count: NDArray[np.float64] = np.bincount(relevant.indices, of_entry, minlength=level.shape[1])
             parts.append(_log_odds(count[level.indices], np.repeat(above, np.diff(level.indptr))))
             above = count
     return np.concatenate(parts)
 
 
-def _log_odds(count: NDArray[np.float64], above: NDArray[np.float64]) -> Floats:
+def _log_odds(count: NDArray[Any], above: NDArray[Any]) -> Floats:
     with np.errstate(divide="ignore"):
         odds: Floats = (np.log(count) - np.log(np.maximum(above - count, 0))).astype(np.float32)
     odds[count <= 0] = -np.inf  # also where there is nothing above

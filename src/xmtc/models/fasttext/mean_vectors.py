@@ -148,7 +148,7 @@ class MeanVectors(Model):
         """What is saved beside the vectors and the weights."""
 
     def _load_vectors(self, folder: FolderReader, features: int, outputs: int) -> None:
-        """The inverse of `_save`, for this many features and outputs; what lies in the arrays is checked on first use."""
+        """The inverse of `_save`, for this many features and outputs; their numbers are checked on first use."""
         with folder.building("vectors"):
             arrays = folder.arrays("vectors")
             self.table_, self.weights_ = arrays["table"], arrays["weights"]
