@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
-from xmtc.kernels.dense_topk import dot
+from xmtc.kernels.dense_topk import dot, least_logit
 from xmtc.kernels.topk import best_first, offer
 
 Ints = NDArray[np.int32]
@@ -39,11 +39,21 @@ class LabelTrees(NamedTuple):
 
 
 @jitted()
+def _score(node: int, vector: Any, base: Any, weights: Any) -> Any:
+    return base[node] + dot(weights[node], vector) if np.isfinite(base[node]) else base[node]
+
+
+@jitted()
+def _logistic(score: Any) -> Any:
+    # A file may hold weights whose sum is no number; they must still give an order.
+    probability = D(1) / (D(1) + np.exp(-D(score)))
+    return probability if probability > 0 else D(0)
+
+
+@jitted()
 def _conditional(node: int, vector: Any, base: Any, weights: Any) -> Any:
     # The probability that a label below the node is relevant, if one below its parent is.
-    if not np.isfinite(base[node]):
-        return D(1) if base[node] > 0 else D(0)
-    return D(1) / (D(1) + np.exp(-D(dot(weights[node], vector) + base[node])))
+    return _logistic(_score(node, vector, base, weights))
 
 
 @jitted()
@@ -125,8 +135,15 @@ def _search(
             more = np.empty(2 * (waiting + count), np.int32)
             more[:waiting] = nodes[:waiting]
             nodes = more
+        worst, least = D(-1), np.float32(-np.inf)
         for node in range(begin, begin + count):
-            probability = above * _conditional(node, vector, trees.base, weights)
+            if found == k and scores[0] > worst:
+                worst = scores[0]
+                least = least_logit(worst, above)
+            score = _score(node, vector, trees.base, weights)
+            if score < least:
+                continue
+            probability = above * _logistic(score)
             if found == k and probability < scores[0]:
                 continue
             if trees.labels[node] >= 0:

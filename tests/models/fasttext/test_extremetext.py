@@ -22,7 +22,11 @@ from xmtc.models.fasttext.extremetext import ExtremeText
 from xmtc.models.registry import load
 from xmtc.text.tfidf import TfIdf
 
-SMALL: dict[str, Any] = {"dimensions": 6, "epochs": 3, "max_leaf": 2}
+SMALL: dict[str, Any] = {"dimensions": 6, "epochs": 3, "max_leaf": 2, "trees": 1, "learning_rate": 1.0}
+
+
+def small(**changes: Any) -> ExtremeText:
+    return ExtremeText(**{**SMALL, **changes})
 
 
 def topics(documents: int = 90, labels: int = 9) -> Corpus:
@@ -60,16 +64,14 @@ def exhaustive(model: ExtremeText, corpus: Corpus) -> Any:
 )
 def test_learns_with_any_tree(settings: dict[str, Any]) -> None:
     corpus = topics()
-    model = ExtremeText(
-        **{"dimensions": 12, "epochs": 25, "max_leaf": 2, "learning_rate": 2.0, "min_df": 2, **settings}
-    )
+    model = ExtremeText(**{"dimensions": 12, "epochs": 25, "max_leaf": 2, "trees": 1, "min_df": 2, **settings})
     assert precision(model.fit(corpus), corpus) > 0.9
 
 
 @pytest.mark.parametrize("trees", [1, 3])
 def test_predictions_are_the_most_probable_labels(trees: int) -> None:
     corpus = topics()
-    model = ExtremeText(**SMALL, trees=trees, learning_rate=2.0).fit(corpus)
+    model = small(trees=trees, learning_rate=2.0).fit(corpus)
     right = exhaustive(model, corpus)
     top = model.predict(corpus, k=9)
     np.testing.assert_allclose(top.scores, -np.sort(-right, axis=1), rtol=1e-4, atol=1e-7)
@@ -80,7 +82,7 @@ def test_predictions_are_the_most_probable_labels(trees: int) -> None:
 
 def test_a_beam_as_wide_as_the_tree_changes_nothing() -> None:
     corpus = topics()
-    model = ExtremeText(**SMALL, learning_rate=2.0).fit(corpus)
+    model = small(learning_rate=2.0).fit(corpus)
     expected = model.predict(corpus, k=5)
     for width, same in ((99, True), (1, False)):
         model.config = model.config.model_copy(update={"beam_width": width})
@@ -111,7 +113,7 @@ def test_a_beam_as_wide_as_the_tree_changes_nothing() -> None:
 )
 def test_options_have_an_effect(changes: dict[str, Any]) -> None:
     corpus = topics(60)
-    plain, other = (ExtremeText(**{**SMALL, **each}).fit(corpus).predict(corpus, k=9).scores for each in ({}, changes))
+    plain, other = (small(**each).fit(corpus).predict(corpus, k=9).scores for each in ({}, changes))
     assert not np.array_equal(plain, other)
 
 
@@ -144,24 +146,24 @@ def test_impossible_settings_are_named(changes: dict[str, Any], sentence: str) -
 )
 def test_settings_that_do_not_go_together(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(XmtcError, match=sentence):
-        ExtremeText(**{**SMALL, **changes}).fit(topics())
+        small(**changes).fit(topics())
 
 
 def test_a_tree_from_a_file(tmp_path: Path) -> None:
     corpus, file = topics(), tmp_path / "tree.txt"
     lines = [f"root node{at % 2}\nnode{at % 2} leaf{at} l{at}\n" for at in range(9)]
     file.write_text("".join(dict.fromkeys("".join(lines).splitlines(keepends=True))))
-    model = ExtremeText(**SMALL, tree="given", tree_file=str(file)).fit(corpus)
+    model = small(tree="given", tree_file=str(file)).fit(corpus)
     assert sorted(model.trees_[0].children(1, 0).tolist()) in ([0, 2, 4, 6, 8], [1, 3, 5, 7])
     file.write_text("root leaf l0\n")
     with pytest.raises(BadInput, match="no leaf for 'l1', 'l2', 'l3' and 5 more"):
-        ExtremeText(**SMALL, tree="given", tree_file=str(file)).fit(corpus)
+        small(tree="given", tree_file=str(file)).fit(corpus)
 
 
 def test_the_hierarchy_of_the_labels() -> None:
     tags = LabelSet.of(["fruit", "apple", "pear", "sky"], parents=[[], ["fruit"], ["fruit"], []])
     texts, each = ["red apple", "green pear", "blue sky"], [["apple"], ["pear"], ["sky"]]
-    model = ExtremeText(**SMALL, tree="given").fit(Corpus.of(texts * 5, each * 5, label_set=tags))
+    model = small(tree="given").fit(Corpus.of(texts * 5, each * 5, label_set=tags))
     assert [sorted(model.trees_[0].children(1, node).tolist()) for node in range(2)] == [[3], [0, 1, 2]]
 
 
@@ -177,7 +179,7 @@ def test_several_trees_of_one_leaf_are_one(capsys: pytest.CaptureFixture[str], t
 def test_what_training_documents_leave_no_doubt_about() -> None:
     """Labels without documents have the probability 0; what is always so, 1. Nothing is learned of either."""
     corpus = Corpus.of(["a"] * 3, [["x", "y"], ["x"], ["x"]], label_set=LabelSet.of(["x", "y", "never"]))
-    model = ExtremeText(dimensions=4, max_leaf=9).fit(corpus)
+    model = ExtremeText(dimensions=4, max_leaf=9, trees=1).fit(corpus)
     top = model.predict(["a"], k=3)
     assert top.ids.tolist() == [[0, 1, 2]]
     assert top.scores[0, 0] == 1
@@ -188,7 +190,7 @@ def test_what_training_documents_leave_no_doubt_about() -> None:
 
 def test_documents_without_labels_are_examples_of_no_label_at_all() -> None:
     texts, tags = ["apple pie", "blue sky", "nothing here"] * 8, [["x"], ["y"], []] * 8
-    model = ExtremeText(dimensions=8, epochs=40, max_leaf=1, learning_rate=2.0).fit(Corpus.of(texts, tags))
+    model = ExtremeText(dimensions=8, epochs=40, max_leaf=1, trees=1).fit(Corpus.of(texts, tags))
     tagged, untagged = model.predict(["apple pie", "nothing here"], k=2).scores.sum(axis=1).tolist()
     assert tagged > 0.8
     assert untagged < 0.2
@@ -196,14 +198,14 @@ def test_documents_without_labels_are_examples_of_no_label_at_all() -> None:
 
 def test_nothing_learned_gives_each_label_its_frequency() -> None:
     corpus = topics()
-    scores = exhaustive(ExtremeText(**SMALL, learning_rate=1e-9).fit(corpus), corpus)
+    scores = exhaustive(small(learning_rate=1e-9, weight_decay=0.0).fit(corpus), corpus)
     np.testing.assert_allclose(scores, np.tile(corpus.label_counts / len(corpus), (len(corpus), 1)), rtol=1e-4)
 
 
 @pytest.mark.parametrize("trees", [1, 2])
 def test_explanations_are_exact(trees: int) -> None:
     corpus = topics()
-    model = ExtremeText(**SMALL, trees=trees, word_ngrams=2, char_ngrams=(3, 3), learning_rate=2.0).fit(corpus)
+    model = small(trees=trees, learning_rate=2.0, word_ngrams=2, char_ngrams=(3, 3)).fit(corpus)
     right = exhaustive(model, corpus[1:2])
     for text in ("wordl1 filler", "WORDL1, wordl1 unheard-of wordl2", ""):
         vector = (model._rows(Corpus.of([text])) @ model.table_)[0]
@@ -229,7 +231,7 @@ def features_of(corpus: Corpus) -> Corpus:
 
 def test_features(tmp_path: Path) -> None:
     corpus = features_of(topics())
-    model = ExtremeText(dimensions=12, epochs=25, max_leaf=2, learning_rate=2.0).fit(corpus)
+    model = ExtremeText(dimensions=12, epochs=25, max_leaf=2).fit(corpus)
     assert precision(model, corpus) > 0.9
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
@@ -238,13 +240,13 @@ def test_features(tmp_path: Path) -> None:
         model.predict(["a text"])
     with pytest.raises(XmtcError, match="no words explain"):
         model.explain("a text", "l1")
-    equal = ExtremeText(**SMALL, word_weights="equal").fit(corpus)._rows(corpus)
+    equal = small(word_weights="equal").fit(corpus)._rows(corpus)
     assert set(np.unique(equal.data).tolist()) == {np.float32(1 / size) for size in np.diff(equal.indptr).tolist()}
 
 
 def test_rows_add_up_to_1_and_rare_words_count_more() -> None:
     corpus = topics()
-    model = ExtremeText(**SMALL).fit(corpus)
+    model = small().fit(corpus)
     rows = model._rows(corpus)
     np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-5)
     words = dict(zip(model.grams_.words, range(1, rows.shape[1]), strict=False))
@@ -255,11 +257,11 @@ def test_rows_add_up_to_1_and_rare_words_count_more() -> None:
 
 def test_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
     corpus = topics(40)
-    ExtremeText(**SMALL, trees=2).fit(corpus).save(tmp_path / "model")
+    small(trees=2).fit(corpus).save(tmp_path / "model")
     expected = (tmp_path / "model" / "vectors.safetensors").read_bytes()
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from test_extremetext import *\n"
-        "ExtremeText(**SMALL, trees=2).fit(topics(40)).save(sys.argv[2])"
+        "small(trees=2).fit(topics(40)).save(sys.argv[2])"
     )
     for threads in ("1", "3"):
         folder = tmp_path / threads
@@ -275,7 +277,7 @@ class Killed(Exception):
 
 def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = topics(40)
-    whole = ExtremeText(**SMALL).fit(corpus)
+    whole = small().fit(corpus)
     train, epochs = ExtremeText._train, list[int]()
 
     def killed_in_the_second(model: ExtremeText, inputs: Any, targets: Any, epoch: int, advance: Any) -> None:
@@ -286,8 +288,8 @@ def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(ExtremeText, "_train", killed_in_the_second)
     with pytest.raises(Killed):
-        ExtremeText(**SMALL).fit(corpus, checkpoints=tmp_path / "kept")
-    again = ExtremeText(**SMALL).fit(corpus, checkpoints=tmp_path / "kept")
+        small().fit(corpus, checkpoints=tmp_path / "kept")
+    again = small().fit(corpus, checkpoints=tmp_path / "kept")
     assert epochs == [0, 1, 1, 2]
     np.testing.assert_array_equal(again.table_, whole.table_)
     np.testing.assert_array_equal(again.weights_, whole.weights_)
@@ -295,7 +297,7 @@ def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_blocks_of_documents_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = topics(40)
-    model = ExtremeText(**SMALL).fit(corpus)
+    model = small().fit(corpus)
     expected = model.predict(corpus, k=2)
     monkeypatch.setattr(extremetext, "BLOCK", 3)
     found = model.predict(corpus, k=2)
@@ -306,20 +308,18 @@ def test_blocks_of_documents_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 def test_refuses_what_cannot_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "available_memory", lambda: 10)
     with pytest.raises(OutOfMemory, match=r"needs about .* GiB of memory"):
-        ExtremeText(**SMALL).fit(topics(40))
+        small().fit(topics(40))
 
 
 def test_the_estimate_of_memory_grows_with_what_takes_it() -> None:
     corpus = topics(40)
     wider = corpus.with_labels(corpus.labels.extend([f"more {at}" for at in range(1000)]))
-    plain = ExtremeText(**SMALL).memory_needed(corpus)
-    assert ExtremeText(**SMALL).memory_needed(wider) > plain
+    plain = small().memory_needed(corpus)
+    assert small().memory_needed(wider) > plain
     for change in ({"dimensions": 99}, {"word_ngrams": 3}, {"trees": 9}):
-        assert ExtremeText(**{**SMALL, **change}).memory_needed(corpus) > plain
+        assert small(**change).memory_needed(corpus) > plain
     numbers = features_of(corpus)
-    assert ExtremeText(**{**SMALL, "dimensions": 99}).memory_needed(numbers) > ExtremeText(**SMALL).memory_needed(
-        numbers
-    )
+    assert small(dimensions=99).memory_needed(numbers) > small().memory_needed(numbers)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_the_estimate_of_memory_grows_with_what_takes_it() -> None:
     ],
 )
 def test_numbers_that_are_none_are_refused(tmp_path: Path, name: str, change: Any, file: str) -> None:
-    model = ExtremeText(**SMALL).fit(topics(40))
+    model = small().fit(topics(40))
     array = getattr(model, name).copy()
     change(array)
     setattr(model, name, array)
@@ -343,7 +343,7 @@ def test_numbers_that_are_none_are_refused(tmp_path: Path, name: str, change: An
 
 @pytest.mark.parametrize("name", ["table_", "weights_", "base_", "idf_"])
 def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, name: str) -> None:
-    model = ExtremeText(**SMALL).fit(topics(40))
+    model = small().fit(topics(40))
     setattr(model, name, getattr(model, name)[1:])
     model.save(tmp_path / "model")
     with pytest.raises(BadModelFolder, match=r"(vectors|words)\.safetensors is damaged"):
@@ -351,8 +351,8 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_a_tree_over_other_labels_is_refused(tmp_path: Path) -> None:
-    model = ExtremeText(**SMALL).fit(topics(40))
-    model.trees_ = ExtremeText(**SMALL).fit(topics(40, labels=8)).trees_
+    model = small().fit(topics(40))
+    model.trees_ = small().fit(topics(40, labels=8)).trees_
     model.save(tmp_path / "model")
     with pytest.raises(BadModelFolder, match=r"tree0\.safetensors is damaged: a tree over 8 labels"):
         load(tmp_path / "model")

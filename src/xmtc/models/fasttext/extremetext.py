@@ -52,17 +52,17 @@ class ExtremeTextConfig(MeanVectorsConfig):
 
     dimensions: PositiveInt = 200
     """Length of the vectors of words, n-grams and nodes (dim)."""
-    epochs: PositiveInt = 15
+    epochs: PositiveInt = 12
     """How often all training documents are gone through (epoch)."""
-    learning_rate: PositiveFloat = Field(1.0, allow_inf_nan=False)
+    learning_rate: PositiveFloat = Field(4.0, allow_inf_nan=False)
     """Step size at the beginning; it falls to 0 (lr)."""
     word_ngrams: int = Field(1, ge=1, le=100)
     """Longest run of words that has a vector; 1: single words only (wordNgrams)."""
     word_weights: Literal["tfidf", "equal"] = "tfidf"
     """How words count in a text's vector: tfidf (features: by their values), or equal (tfidfWeights, wordsWeights)."""
-    weight_decay: float = Field(1e-4, ge=0, allow_inf_nan=False)
+    weight_decay: float = Field(3e-4, ge=0, allow_inf_nan=False)
     """Shrinking of the weights and vectors that a text touches, per step (l2)."""
-    trees: PositiveInt = 1
+    trees: PositiveInt = 3
     """How many trees share the vectors, each from another seed; their probabilities are averaged (ensemble)."""
     tree: Literal["clusters", "complete", "given"] = "clusters"
     """clusters: by labels' documents (kmeans); complete: by frequency; given: tree_file, or the labels' hierarchy."""
