@@ -44,6 +44,7 @@ FAMILIES = {
     **dict.fromkeys(("sleec", "annexml", "slice"), "local_embedding"),
     **dict.fromkeys(("xml_cnn", "bow_cnn"), "xml_cnn"),
     **dict.fromkeys(("x_transformer", "lightxml"), "transformers"),
+    "extremetext": "fasttext",
     **dict.fromkeys(("blend", "auto"), "ensembles"),
 }
 NUMBER = r"-?\d+\.\d+"

@@ -41,6 +41,7 @@ DRAWN = {
     "sgm",
     "su4mlc",
     "fasttext",
+    "extremetext",
     "c2ae",
     "rank_ae",
     "treaderxml",

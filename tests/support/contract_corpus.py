@@ -55,6 +55,7 @@ QUICK: dict[str, dict[str, object]] = {
     "sgm": SEQUENCES,
     "su4mlc": SEQUENCES,
     "fasttext": {"dimensions": 16},
+    "extremetext": {"dimensions": 16, "max_leaf": 2, "trees": 2},
     "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
     "auto": {"methods": ["knn", "rocchio"]},
     "c2ae": {
@@ -139,6 +140,7 @@ FEWER_DOCUMENTS = {
     "sgm": 300,
     "su4mlc": 300,
     "fasttext": 300,
+    "extremetext": 1_000,
     "c2ae": 300,
     "rank_ae": 1_000,
     "treaderxml": 300,

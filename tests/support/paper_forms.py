@@ -309,6 +309,25 @@ FORMS: dict[str, dict[str, Any]] = {
         "centroid_size": None,
         **TFIDF,
     },
+    "extremetext": {
+        "seed": 0,
+        "dimensions": ANY,
+        "epochs": ANY,
+        "learning_rate": ANY,
+        "word_ngrams": 1,
+        "char_ngrams": [0, 0],
+        "buckets": 2_000_000,
+        "min_df": 1,
+        "vectors": None,
+        "word_weights": ANY,
+        "weight_decay": ANY,
+        "trees": 1,
+        "tree": "clusters",
+        "tree_file": None,
+        "arity": 2,
+        "max_leaf": 100,
+        "beam_width": None,
+    },
     "proxml": {
         "seed": 0,
         "cost": 1.0,
@@ -443,6 +462,8 @@ MINILM = {
 }
 #: A paper's form for one of our corpora: the data set of the paper whose values it has, and where it differs.
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
+    "extremetext/paper/cooking": ("eurlex", {}),
+    "extremetext/paper/tibkat": ("wiki10-31k", {}),
     "attentionxml/paper/debtags": ("eurlex", {"trees": 1}),
     "attentionxml/paper/cooking": ("eurlex", {"trees": 1}),
     "attentionxml/paper/eurlex57k": ("eurlex", {"trees": 1}),

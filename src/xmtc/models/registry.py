@@ -37,6 +37,7 @@ CATALOGUE = {
     "sgm": "xmtc.models.seq2seq:Sgm",
     "su4mlc": "xmtc.models.seq2seq:Su4Mlc",
     "fasttext": "xmtc.models.fasttext:FastText",
+    "extremetext": "xmtc.models.fasttext:ExtremeText",
     "c2ae": "xmtc.models.c2ae:C2ae",
     "rank_ae": "xmtc.models.rank_ae:RankAe",
     "treaderxml": "xmtc.models.treaderxml:TReaderXml",
