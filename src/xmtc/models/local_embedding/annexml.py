@@ -27,7 +27,7 @@ from scipy.sparse import csr_array
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
 from xmtc.models.config import Capabilities
-from xmtc.models.local_embedding.label_graph import label_neighbours
+from xmtc.models.local_embedding.label_graph import ranking_graph
 from xmtc.models.local_embedding.model import LocalEmbedding, LocalEmbeddingConfig
 from xmtc.predictions import ScoreKind
 
@@ -83,7 +83,7 @@ class AnnexMl(LocalEmbedding):
         if clusters == 1:
             none = np.zeros(0, np.float32)
             return make_csr(none, none.astype(np.int32), np.zeros(2, np.int64), (1, width))
-        graph, _ = label_neighbours(targets, config.label_neighbours, np.random.default_rng(seed))
+        graph = ranking_graph(targets, config.label_neighbours, np.random.default_rng(seed))
         weights = learn_partition(
             CsrArrays.of(features),
             width,
@@ -102,7 +102,7 @@ class AnnexMl(LocalEmbedding):
         from xmtc.kernels.local_embedding import learn_ranking
 
         config = self.config
-        graph, _ = label_neighbours(targets, config.label_neighbours, np.random.default_rng(seed))
+        graph = ranking_graph(targets, config.label_neighbours, np.random.default_rng(seed))
         table: Floats = learn_ranking(
             CsrArrays.of(features),
             features.shape[1],
