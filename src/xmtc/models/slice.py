@@ -16,7 +16,7 @@ no more than `dimensions` numbers are taken as they are, so vectors that somebod
 `tfidf_mean` (means of word vectors) and `encoder` need texts and the extra `neural`.
 
 Where it differs: the paper's vectors are a network's for queries, which are not published; its approximate index (HNSW)
-is exact search here, or above 100,000 labels cells as in `xmtc.search.dense_index`, which always give the same result;
+is exact search here, or above 100,000 vectors cells as in `xmtc.search.dense_index`, which always give the same result;
 and classifiers are trained by dual coordinate descent with the bias of `dismec`.
 
 Cost: training grows with documents x shortlist x dimensions x rounds, however many labels there are, beside the search;

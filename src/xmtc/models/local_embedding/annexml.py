@@ -2,7 +2,8 @@
 
 Tagami: "AnnexML: Approximate Nearest Neighbor Search for Extreme Multi-label Classification", KDD 2017.
 
-What it does: a graph joins each training document with those of the most similar labels. Each learner learns to divide
+What it does: a graph joins each training document with those of the most similar labels, by the share of their labels
+that it has; few are taken several times. Each learner learns to divide
 documents into clusters by their features so that neighbours in the graph stay together, and then, in each cluster, a
 vector for each feature: the sum of a document's vectors is to have a higher cosine with its neighbours than with random
 documents (pairwise ranking, AdaGrad). The nearest training documents in the cluster of a document vote for its labels.
