@@ -52,7 +52,7 @@ class AnnexMlConfig(LocalEmbeddingConfig):
     """Random documents that the neighbours of a document are compared with."""
     learning_rate: PositiveFloat = 0.1
     """Step size at the beginning; features that were met often take smaller steps."""
-    gamma: PositiveFloat = 5.0
+    gamma: PositiveFloat = 10.0
     """How sharply a difference of cosines counts in the loss."""
 
 
