@@ -27,7 +27,7 @@ training document.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,9 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from scipy.sparse import csr_array
 
 from xmtc.checkpoints import Checkpoints
-from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import make_csr
 from xmtc.errors import ConfigError
 from xmtc.kernels import cores, in_threads
 from xmtc.models.base import Model
@@ -57,7 +58,6 @@ from xmtc.text.embedding_table import WordSettings
 from xmtc.text.mean_embeddings import MeanVectors, unit
 from xmtc.text.projected_vectors import ProjectedVectors
 from xmtc.text.tfidf import TfIdfSettings
-from xmtc.text.token_store import offsets_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -168,9 +168,8 @@ class Slice(Model):
         if config.neighbours:
             self.documents_, self.targets_ = DenseIndex.of(matrix, kind, config.seed), csr_array(targets)
         found = self._candidates(matrix, config.shortlist)
-        self.weights_, self.biases_ = self._train(
-            matrix, targets.tocsc(), reached_by(found, len(centroids)), checkpoints
-        )
+        examples = examples_of(targets, reached_by(found, len(centroids)))
+        self.weights_, self.biases_ = self._train(matrix, examples, checkpoints)
 
     def _vectors_of(self, corpus: Corpus) -> Floats:
         """The training documents' vectors; keeps what makes further ones."""
@@ -199,21 +198,21 @@ class Slice(Model):
         assert isinstance(self.vectors_, EncoderVectors)
         return [self.vectors_.encoder]
 
-    def _train(self, matrix: Floats, positives: Any, reached: Csr, checkpoints: Checkpoints) -> tuple[Floats, Floats]:
-        """(weights, biases) of all labels, from their documents and from those that they are candidates of."""
-        labels = reached.shape[0]
-        sizes = np.diff(reached.indptr)
+    def _train(self, matrix: Floats, examples: Csr, checkpoints: Checkpoints) -> tuple[Floats, Floats]:
+        """(weights, biases) of all labels, from the documents that count for each (see `examples_of`)."""
+        labels = examples.shape[0]
+        sizes = np.diff(examples.indptr)
         order = np.argsort(-sizes, kind="stable")  # long ones first, and about equally long ones together
         size = min(self.config.block, max(8, -(-labels // (BLOCKS_A_CORE * cores()))))
         blocks = [order[start : start + size] for start in range(0, labels, size)]
-        with progress("training classifiers", int(sizes.sum()) + labels) as bar:
+        with progress("training classifiers", int(sizes.sum())) as bar:
 
             def train(at: int) -> tuple[Floats, Floats]:
                 found = checkpoints.get(f"block{at}")
                 if found is None:
-                    made = self._train_block(matrix, positives, reached, blocks[at], at)
+                    made = self._train_block(matrix, take_rows(examples, blocks[at]), at)
                     checkpoints.put(f"block{at}", found := {"weights": made[0], "biases": made[1]})
-                bar.advance(int(sizes[blocks[at]].sum()) + len(blocks[at]))
+                bar.advance(int(sizes[blocks[at]].sum()))
                 return found["weights"], found["biases"]
 
             parts = in_threads(train, range(len(blocks)))
@@ -222,19 +221,11 @@ class Slice(Model):
             weights[block], biases[block] = some, their_biases
         return weights, biases
 
-    def _train_block(
-        self, matrix: Floats, positives: Any, reached: Csr, labels: NDArray[np.int64], at: int
-    ) -> tuple[Floats, Floats]:
+    def _train_block(self, matrix: Floats, examples: Csr, at: int) -> tuple[Floats, Floats]:
         from xmtc.kernels.dense_descent import train_on_lists
 
-        documents, signs = [], []
-        for label in labels.tolist():
-            own = positives.indices[positives.indptr[label] : positives.indptr[label + 1]]
-            listed = np.union1d(own, reached.indices[reached.indptr[label] : reached.indptr[label + 1]])
-            documents.append(listed.astype(np.int32))
-            signs.append(np.where(np.isin(listed, own, assume_unique=True), 1, -1).astype(np.float32))
-        lists = offsets_of(map(len, documents)), np.concatenate(documents), np.concatenate(signs)
-        return train_on_lists(matrix, *lists, solver_of(self.config), derived_seed(self.config.seed, at))
+        indptr, seed = examples.indptr.astype(np.int64), derived_seed(self.config.seed, at)
+        return train_on_lists(matrix, indptr, examples.indices, examples.data, solver_of(self.config), seed)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.kernels.dense_topk import best_listed
@@ -297,6 +288,19 @@ class Slice(Model):
         if config.neighbours and folder.has("documents.safetensors"):  # earlier versions had none
             self.targets_ = folder.matrix("targets", (None, count))
             self.documents_ = _read_index(folder, "documents", (self.targets_.shape[0], width))
+
+
+def examples_of(targets: Csr, reached: Csr) -> Csr:
+    """Labels x documents: 1 for a label's own documents, -1 for others that have it among their candidates.
+
+    >>> targets = csr_array(np.array([[1, 0], [0, 1], [0, 1]], np.float32))
+    >>> examples_of(targets, csr_array(np.array([[1, 1, 0], [0, 0, 1]], np.float32))).toarray()
+    array([[ 1., -1.,  0.],
+           [ 0.,  1.,  1.]], dtype=float32)
+    """
+    both: Csr = (reached + 2 * targets.T.tocsr()).tocsr()
+    both.sort_indices()
+    return make_csr(np.where(both.data > 1, 1, -1).astype(np.float32), both.indices, both.indptr, both.shape)
 
 
 def _nearest(index: DenseIndex, queries: Floats, count: int) -> tuple[NDArray[np.int32], Floats]:
