@@ -176,6 +176,7 @@ class Slice(Model):
         found = self._candidates(matrix, config.shortlist)
         examples = examples_of(targets, reached_by(found, len(centroids)))
         self.weights_, self.biases_ = self._train(matrix, examples, checkpoints)
+        self.__dict__.pop("_both", None)  # of an earlier training
 
     def _vectors_of(self, corpus: Corpus) -> Floats:
         """The training documents' vectors; keeps what makes further ones."""
