@@ -414,6 +414,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "dimensions": 300,
         "index": "auto",
         "neighbours": 0,
+        "search_dimensions": 100,  # read by nothing without neighbours
         "shortlist": 300,
         "beta": 0.2,
         "loss": "squared_hinge",

@@ -44,7 +44,7 @@ class SleecConfig(LocalEmbeddingConfig):
     """Training documents with the most similar labels, to which each is to be near."""
     neighbours: PositiveInt = 25
     """How many of the nearest training documents of each learner vote."""
-    power: NonNegativeFloat = Field(4.0, allow_inf_nan=False)
+    power: NonNegativeFloat = Field(8.0, allow_inf_nan=False)
     """A neighbour's vote is its cosine to this power: 0, as in the paper, and all votes count the same."""
     iterations: PositiveInt = 10
     """Steps of the singular value projection, at most."""
