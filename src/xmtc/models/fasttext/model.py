@@ -43,7 +43,7 @@ from xmtc.corpus.labels import Csr
 from xmtc.corpus.weights import drawn_by_weight
 from xmtc.errors import ConfigError, XmtcError
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.models.fasttext.features import TEXT, WordNgrams
 from xmtc.predictions import Predictions, ScoreKind
@@ -115,6 +115,7 @@ class FastText(Model):
         score=ScoreKind.PROBABILITY,
         explain=True,
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = FastTextConfig
     config: FastTextConfig
@@ -257,7 +258,8 @@ class FastText(Model):
     def _save(self, folder: FolderWriter) -> None:
         folder.arrays("words", self.grams_.to_arrays())
         base = np.array([self.base_])
-        folder.arrays("vectors", {"table": self.table_, "weights": self.weights_, "base": base})
+        tables = {"table": self.table_, "weights": self.weights_}
+        folder.arrays("vectors", {**tables, "base": base}, tables)
 
     def _load(self, folder: FolderReader) -> None:
         self.grams_ = self._new_grams()

@@ -27,7 +27,7 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.labelspace.tree import LabelTree
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.nn.settings import Epoch, TrainingSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.seeding import derived_seed
@@ -94,6 +94,7 @@ class XmlCnn(Model):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = XmlCnnConfig
     config: XmlCnnConfig
@@ -155,10 +156,10 @@ class XmlCnn(Model):
         return Predictions.sorted(best.nodes, np.exp(best.scores), labels, self.score_kind)
 
     def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
+        from xmtc.nn.serialization import write_network
 
         folder.text("tokenizer.json", self.tokenizer_.to_json())
-        folder.arrays(WEIGHTS, weights_of(self.network_))
+        write_network(folder, WEIGHTS, self.network_)
 
     def _load(self, folder: FolderReader) -> None:
         import torch
