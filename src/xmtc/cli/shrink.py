@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xmtc.cli.output import print_table, result_files, write_json
-from xmtc.cli.read_options import Reading, with_reading
+from xmtc.cli.read_options import Part, Reading, with_reading
 from xmtc.folder_lock import folder_lock
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def shrink(
     ] = None,
     valid: Annotated[
         str | None,
-        typer.Option("--valid", help="Labelled documents to measure on: neither training nor test documents."),
+        typer.Option("--valid", help="Labelled documents to measure on, not trained on: file, or folder with dev.*."),
     ] = None,
     json: Annotated[str | None, typer.Option("--json", help="Write sizes and figures as JSON; - for stdout.")] = None,
     html: Annotated[str | None, typer.Option("--html", help="Write a page with a plot.")] = None,
@@ -40,10 +40,11 @@ def shrink(
     Example: xmtc shrink tagger --out small --valid held-out.jsonl --loss 0.2
     """
     from xmtc.atomic_folder import check_target
+    from xmtc.corpus.folder import has_part
     from xmtc.corpus.overwriting import check_not_input
     from xmtc.errors import ConfigError
     from xmtc.evaluation.reports.size_page import write_size_page
-    from xmtc.evaluation.shrinking import check_limits, check_new, check_shrinks
+    from xmtc.evaluation.shrinking import check_limits, check_new, check_shrinks, in_mb
     from xmtc.evaluation.shrinking import shrink as shrunk
     from xmtc.models.registry import load
 
@@ -57,25 +58,28 @@ def shrink(
     with result_files(json, html) as stream, folder_lock(target):
         loaded = load(model)
         check_shrinks(loaded)
-        documents = None if valid is None else reading.for_model(loaded).read(valid, "test")
+        documents = None
+        if valid is not None:
+            part: Part = "dev" if Path(valid).is_dir() and has_part(valid, "dev") else "test"
+            documents = reading.for_model(loaded).read(valid, part)
         found = shrunk(loaded, target, documents, mb=mb, loss=loss, on_trial=say)
         if json is not None:
             write_json(json, found.to_json())
         if html is not None:
             write_size_page(found, html, title=f"{loaded.title}: quality and size")
         print_table(found.rich_table(), stream)
-    print(f"{found.chosen.mb:,.1f} MB instead of {size_of(model, found.trials[0]):,.1f} MB: {out}", file=sys.stderr)
+    now, before = in_mb(found.chosen.bytes), in_mb(size_of(model, found.trials[0]))
+    print(f"{now} MB instead of {before} MB", file=sys.stderr)
+    if stream is sys.stdout:
+        print(out)
 
 
 def say(trial: Trial) -> None:
     """A line about a trial, since all of them take a while."""
-    from xmtc.evaluation.shrinking import MAIN
-
-    quality = f", {MAIN} {trial.values[MAIN]:.2f}" if trial.values else ""
-    print(f"{trial.weights}, {trial.share:.1%} of the weights: {trial.mb:,.1f} MB{quality}", file=sys.stderr)
+    print(trial, file=sys.stderr)
 
 
-def size_of(model: str, first: Trial) -> float:
-    """Megabytes of a model folder; as it would be written now if it is on the Hub."""
+def size_of(model: str, first: Trial) -> int:
+    """Bytes of a model folder; as it would be written now if it is on the Hub."""
     folder = Path(model)
-    return sum(file.stat().st_size for file in folder.iterdir()) / 1e6 if folder.is_dir() else first.mb
+    return sum(file.stat().st_size for file in folder.iterdir()) if folder.is_dir() else first.bytes

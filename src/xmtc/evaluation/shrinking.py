@@ -35,8 +35,19 @@ MAIN = "nDCG@5"  # what a loss is a loss of, in points
 SHOWN = ("P@1", MAIN, "PSP@5")
 LOSS = 0.1  # points that may be lost, if nothing is said
 SHARES = (0.7, 0.5, 0.35, 0.25, 0.18, 0.13, 0.09, 0.065, 0.045, 0.03, 0.02, 0.01)
+FIGURES = 5000  # bytes, at most, that the manifest and the card of the chosen folder say beyond a trial's
 REFINED = 3  # further shares, between the last that is within the limit and the first that is not
 HEADER = ("weights", "kept", "MB", *SHOWN, "loss")
+
+
+def in_mb(size: int) -> str:
+    """Bytes as megabytes with three digits or more.
+
+    >>> in_mb(47_561_000), in_mb(940_000)
+    ('47.6', '0.940')
+    """
+    mb = size / 1e6
+    return f"{mb:,.{1 if mb >= 10 else 2 if mb >= 1 else 3}f}"
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,10 @@ class Trial:
     def mb(self) -> float:
         """The size of the whole folder."""
         return self.bytes / 1e6
+
+    def __str__(self) -> str:
+        quality = f", {MAIN} {self.values[MAIN]:.2f}" if self.values else ""
+        return f"{self.weights}, {self.share:.1%} of the weights: {in_mb(self.bytes)} MB{quality}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +95,7 @@ class Shrunk:
             (
                 trial.weights,
                 f"{trial.share:.1%}",
-                f"{trial.mb:,.1f}",
+                in_mb(trial.bytes),
                 *(f"{trial.values[name]:.2f}" if name in trial.values else "–" for name in SHOWN),
                 "–" if (loss := self.loss(trial)) is None else f"{loss:+.2f}",
             )
@@ -274,14 +289,14 @@ class _Search:
         assert mb is not None
 
         def fits(trial: Trial) -> bool:
-            return trial.mb <= mb
+            return trial.bytes + (FIGURES if trial.values else 0) <= mb * 1e6
 
         if not any(map(fits, self.trials)) and "prune" in self.model.shrinking:
             last, first = self._bracket(self.trials[-1], fits)
             for _ in range(REFINED if first is not None else 0):
                 assert first is not None
                 # Size grows with the weights that are kept: aim right below the limit.
-                room = (0.998 * mb - first.mb) / max(last.mb - first.mb, 1e-9)
+                room = (0.995 * mb - first.mb) / max(last.mb - first.mb, 1e-9)
                 share = first.share + min(max(room, 0.0), 1.0) * (last.share - first.share)
                 if not first.share < share < last.share or share < 1.01 * first.share:
                     break
@@ -290,15 +305,14 @@ class _Search:
         small = [trial for trial in self.trials if fits(trial)]
         if not small:
             end = min(self.trials, key=lambda trial: trial.bytes)
-            cost = f" and loses {self.loss(end):.2f} {MAIN}" if end.values else ""
-            raise ConfigError(f"{mb:g} MB cannot be reached: the smallest folder has {end.mb:.1f} MB{cost}")
-        # Without measurements the first of its kind: the one that changes least.
-        best = max(small, key=lambda trial: trial.values[MAIN]) if small[0].values else max(small, key=_changes_least)
+            cost = f", with a loss of {self.loss(end):.2f} {MAIN}" if end.values else ""
+            raise ConfigError(f"{mb:g} MB cannot be reached: the smallest folder has {in_mb(end.bytes)} MB{cost}")
+        best = max(small, key=_quality)
         if loss is not None and self.loss(best) > loss:
             good = min((trial for trial in self.trials if self.loss(trial) <= loss), key=lambda trial: trial.bytes)
             raise ConfigError(
-                f"{mb:g} MB and a loss of {loss:g} cannot both be reached: with {best.mb:.1f} MB the model loses "
-                f"{self.loss(best):.2f} {MAIN}; tried within that loss were {good.mb:.1f} MB"
+                f"{mb:g} MB and a loss of {loss:g} cannot both be reached: with {in_mb(best.bytes)} MB the model loses "
+                f"{self.loss(best):.2f} {MAIN}; tried within that loss were {in_mb(good.bytes)} MB"
             )
         return best
 
@@ -313,5 +327,6 @@ class _Search:
         return last, None
 
 
-def _changes_least(trial: Trial) -> tuple[float, int]:
-    return trial.share, -WEIGHT_TYPES.index(trial.weights)
+def _quality(trial: Trial) -> tuple[float, float, int]:
+    """What a trial is better by; what is equal, or was not measured, is the better the less was changed."""
+    return trial.values.get(MAIN, 0.0), trial.share, -WEIGHT_TYPES.index(trial.weights)

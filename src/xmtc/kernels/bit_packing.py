@@ -49,7 +49,7 @@ def pack_bits(values: Words, before: int, base: int, mask: int, steps: bool) -> 
     for block in range(blocks):
         width = np.int64(widths[block])
         place = np.int64(0)
-        for at in range(block * BLOCK, (block + 1) * BLOCK):
+        for at in range(block * BLOCK, (block + 1) * BLOCK if width > 0 else 0):
             word, shift = start + (place >> 6), place & 63
             words[word] |= stored[at] << shift
             if shift + width > 64:
