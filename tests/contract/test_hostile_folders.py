@@ -146,7 +146,8 @@ def test_missing_arrays(saved: Path) -> None:
 ODD_MANIFESTS: dict[str, list[Any]] = {
     "config": [None, [], {"seed": "x"}, {"evil": 1}, {"seed": -1}],
     "kind": [None, [], 3],
-    "training": [[], {}, *({"documents": count} for count in ("9", 0, -5, None))],
+    "training": [[], {}, *({"documents": count} for count in ("9", 0, -5, None))]
+    + [{"documents": 9, "shrunk": facts} for facts in (3, {}, {"weights": "int1", "share": 1}, {"weights": "int8"})],
     "files": [
         *({"labels.safetensors": facts} for facts in (None, {}, {"bytes": "1", "sha256": 3})),
         {},
