@@ -33,7 +33,7 @@ def pack_bits(values: Words, before: int, base: int, mask: int, steps: bool) -> 
         value = values[at]
         stored[at] = (value - previous) & mask if steps else value - base
         previous = value
-    size = 0
+    size: Any = 0
     for block in range(blocks):
         bits = np.int64(0)
         for at in range(block * BLOCK, (block + 1) * BLOCK):
@@ -45,7 +45,7 @@ def pack_bits(values: Words, before: int, base: int, mask: int, steps: bool) -> 
         widths[block] = width
         size += width
     words = np.zeros(size * (BLOCK // 64), np.int64)
-    start = 0
+    start: Any = 0
     for block in range(blocks):
         width = np.int64(widths[block])
         place = np.int64(0)
