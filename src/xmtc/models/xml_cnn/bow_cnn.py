@@ -28,7 +28,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.strings import Strings
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.models.xml_cnn.flat import WEIGHTS, FlatTextModel
 from xmtc.models.xml_cnn.model import XmlCnnTraining
@@ -98,6 +98,7 @@ class BowCnn(FlatTextModel):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = BowCnnConfig
     config: BowCnnConfig

@@ -67,10 +67,10 @@ class FlatTextModel(Model):
         return Predictions.sorted(best.nodes, np.exp(best.scores), labels, self.score_kind)
 
     def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
+        from xmtc.nn.serialization import write_network
 
         folder.text("tokenizer.json", self.tokenizer_.to_json())
-        folder.arrays(WEIGHTS, weights_of(self.network_))
+        write_network(folder, WEIGHTS, self.network_)
 
 
 def _flat(labels: int) -> Any:

@@ -24,7 +24,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.xml_cnn.flat import WEIGHTS, FlatTextModel
 from xmtc.nn.settings import Epoch, TrainingSettings
 from xmtc.predictions import ScoreKind
@@ -90,6 +90,7 @@ class XmlCnn(FlatTextModel):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = XmlCnnConfig
     config: XmlCnnConfig
