@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
 
 #: Hyper-parameters that make a method quick on a small corpus, for those whose defaults are for large ones.
 QUICK: dict[str, dict[str, object]] = {
@@ -36,6 +37,7 @@ QUICK: dict[str, dict[str, object]] = {
         "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
     "fasttext": {"dimensions": 16},
+    "mllm": {"languages": []},
     "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
     "auto": {"methods": ["knn", "rocchio"]},
     "c2ae": {
@@ -168,4 +170,7 @@ def small_corpus(documents: int = 120, seed: int = 0) -> Corpus:
         texts.append(" ".join(words))
         tags.append(chosen if at % 10 else [])
     tags[1] = [*tags[1], "only once"]
-    return Corpus.of(texts, tags, name="small")
+    keys = list(dict.fromkeys(tag for each in tags for tag in each))
+    # Other names stand in the texts, the keys do not.
+    others = [TOPICS[key].split()[:3] if key in TOPICS else [] for key in keys]
+    return Corpus.of(texts, tags, LabelSet.of(keys, alternatives=others), name="small")

@@ -41,7 +41,8 @@ class BinnedLogistic:
     def fit(cls, values: Floats, relevant: NDArray[np.bool_], pairs: Pairs, l2: float = 3.0) -> BinnedLogistic:
         """Learn from examples x features; the squared weights are penalised by half of `l2`."""
         quantiles = np.linspace(0, 1, BINS + 1)[1:-1]
-        limits = tuple(np.unique(np.quantile(column, quantiles)).astype(np.float32) for column in values.T)
+        columns = values.T if len(values) else np.zeros((values.shape[1], 1), np.float32)
+        limits = tuple(np.unique(np.quantile(column, quantiles)).astype(np.float32) for column in columns)
         empty = cls(limits, pairs, np.zeros(0), 0.0)
         matrix = empty._ranges(values)
         sign = np.where(relevant, 1.0, -1.0)

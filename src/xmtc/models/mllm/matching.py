@@ -29,6 +29,7 @@ MOST_WORDS = 5  # of a term; longer descriptions are sentences, which no text re
 NAME, ALTERNATIVE, DESCRIPTION, COMPOUND_END, COMPOUND_START = range(5)  # what matched
 LEAST_PART = 5  # letters of a stem that is looked for in compounds
 LEAST_REST = 3  # letters of the rest of a compound
+LONGEST_COMPOUND = 60  # letters; longer words are no words
 QUALIFIER = re.compile(r"\s*[<(][^<>()]*[>)]\s*$")  # as in "Mercury (planet)"
 
 Ints = NDArray[np.int64]
@@ -195,6 +196,8 @@ def _compounds(stemmed: Sequence[str], single: dict[str, list[int]], which: Ints
     kinds: list[int] = []
     counts = np.zeros(len(stemmed), np.int64)
     for word, stem in enumerate(stemmed):
+        if len(stem) > LONGEST_COMPOUND:
+            continue
         before = len(labels)
         end = next((stem[at:] for at in range(LEAST_REST, len(stem) - LEAST_PART + 1) if stem[at:] in single), "")
         start = next((stem[:at] for at in range(len(stem) - LEAST_REST, LEAST_PART - 1, -1) if stem[:at] in single), "")
