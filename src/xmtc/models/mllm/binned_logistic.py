@@ -99,4 +99,8 @@ class BinnedLogistic:
         model = cls(limits, pairs, arrays["weights"], float(arrays["bias"][0]))
         if model._ranges(np.zeros((1, len(limits)), np.float32)).shape[1] != len(model.weights):
             raise ValueError("the number of weights is not that of the ranges")
+        if not all(np.isfinite(each).all() and (np.diff(each) > 0).all() for each in limits):
+            raise ValueError("limits of ranges that do not rise")
+        if not np.isfinite(np.append(model.weights, model.bias)).all():
+            raise ValueError("weights that are no numbers")
         return model

@@ -96,6 +96,12 @@ class LabelFacts:
     confirmed: Ints
     documents: Ints
 
+    def __post_init__(self) -> None:
+        if not len(self.matched) == len(self.confirmed) == len(self.documents):
+            raise ValueError("facts about different numbers of labels")
+        if (self.confirmed < 0).any() or (self.confirmed > self.matched).any():
+            raise ValueError("more matches are right than there are")
+
     def values(self, candidates: Candidates, relevant: NDArray[np.bool_] | None = None) -> Floats:
         """All features of candidates. `relevant` is for those that were counted: each is left out of its own facts."""
         labels = candidates.labels

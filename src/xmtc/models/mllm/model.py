@@ -188,8 +188,6 @@ class Mllm(Model):
             facts = folder.arrays("facts")
             assert labels.counts is not None
             self.facts_ = LabelFacts(facts["matched"], facts["confirmed"], labels.counts)
-            if any(len(each) != len(labels) for each in facts.values()):
-                raise ValueError(f"facts about other labels than these {len(labels)}")
         with folder.building("ranking"):
             self.ranking_ = BinnedLogistic.from_arrays(folder.arrays("ranking"))
             if len(self.ranking_.limits) != len(FEATURES):
