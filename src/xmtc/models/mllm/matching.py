@@ -114,7 +114,7 @@ class Terms:
         lengths = np.diff(words.indptr)
         text_of = np.repeat(np.arange(len(texts)), lengths)
         ends = words.indptr[1:][text_of]
-        parts = []
+        parts: list[tuple[Ints, ...]] = []
         for language, single in zip(self.languages, self._parts, strict=True):
             stemmed = stems(words.words, language)
             digest = _digests(stemmed)[words.which]
