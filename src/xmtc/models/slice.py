@@ -43,7 +43,7 @@ from xmtc.corpus.sparse import dense_csr, make_csr
 from xmtc.errors import ConfigError
 from xmtc.kernels import cores, in_threads
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest
 from xmtc.models.neighbour_vectors import check_vectors, fit_vectors, load_vectors
 from xmtc.nn.encoders.settings import EncoderSettings
@@ -125,6 +125,7 @@ class Slice(Model):
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
         explain=True,
+        shrink=ROUND,
     )
     Config = SliceConfig
     config: SliceConfig
@@ -271,12 +272,13 @@ class Slice(Model):
 
     def _save(self, folder: FolderWriter) -> None:
         self.vectors_.save(folder)
-        folder.arrays("index", self.index_.to_arrays())
+        folder.arrays("index", self.index_.to_arrays(), ["vectors"])
         if self.documents_ is not None:
-            folder.arrays("documents", self.documents_.to_arrays())
+            folder.arrays("documents", self.documents_.to_arrays(), ["vectors"])
             folder.arrays("axes", {"axes": self.axes_})
             folder.matrix("targets", self.targets_)
-        folder.arrays("classifiers", {"labels": self.seen_, "weights": self.weights_, "biases": self.biases_})
+        classifiers = {"labels": self.seen_, "weights": self.weights_, "biases": self.biases_}
+        folder.arrays("classifiers", classifiers, ["weights"])
 
     def _load(self, folder: FolderReader) -> None:
         config = self.config

@@ -27,7 +27,7 @@ from scipy.sparse import csr_array
 
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
-from xmtc.models.config import Capabilities
+from xmtc.models.config import ROUND, Capabilities
 from xmtc.models.local_embedding.label_graph import ranking_graph
 from xmtc.models.local_embedding.model import LocalEmbedding, LocalEmbeddingConfig
 from xmtc.predictions import ScoreKind
@@ -72,6 +72,7 @@ class AnnexMl(LocalEmbedding):
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        shrink=ROUND,
     )
     Config = AnnexMlConfig
     config: AnnexMlConfig

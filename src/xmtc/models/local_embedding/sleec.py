@@ -23,7 +23,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr, unit_rows
-from xmtc.models.config import Capabilities
+from xmtc.models.config import ROUND, Capabilities
 from xmtc.models.local_embedding.label_graph import similarity_pairs
 from xmtc.models.local_embedding.model import LocalEmbedding, LocalEmbeddingConfig
 from xmtc.models.local_embedding.regression import ridge, sparse_embeddings
@@ -72,6 +72,7 @@ class Sleec(LocalEmbedding):
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        shrink=ROUND,
     )
     Config = SleecConfig
     config: SleecConfig
