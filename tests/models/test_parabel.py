@@ -205,7 +205,9 @@ def test_damaged_folders_of_deep_trees(kind: type[Parabel], tmp_path: Path) -> N
     """They are refused, or answer; a compiled loop that left its arrays would take the tests down."""
     kind(**DEEP[kind], trees=1).fit(small_corpus()).save(tmp_path / "model")
     rng = np.random.default_rng(1)
-    names = [name for name, array in storage._mapped(tmp_path / "model" / "tree0.safetensors").items() if len(array)]
+    names = [
+        name for name, array in storage.read_arrays(tmp_path / "model" / "tree0.safetensors").items() if len(array)
+    ]
     refused = 0
     for turn in range(60):
         copy = tmp_path / f"copy{turn}"

@@ -247,3 +247,17 @@ def test_exhaustive() -> None:
                 weights, biases = dense_weights(made, step.node)
                 total += chance(dense[row] @ weights + biases, "logistic")[step.child]
             assert score == pytest.approx(total, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.03, 1e-9])
+def test_a_pruned_tree_has_the_largest_weights_only(share: float) -> None:
+    made = random_tree(np.random.default_rng(5), labels=30, width=50)
+    smallest = np.sort(np.abs(made.weights.weights))[-max(1, round(share * len(made.weights.weights)))]
+    small = made.pruned(share)
+    small.check()
+    assert len(small.weights.features) == len(small.weights.entries) - 1 <= len(small.weights.weights)
+    for node in range(len(made.weights.node_rows) - 1):
+        weights, biases = dense_weights(made, node)
+        expected = np.where(np.abs(weights) >= smallest, weights, 0), biases
+        for found, wanted in zip(dense_weights(small, node), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)

@@ -24,7 +24,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Literal
+from copy import copy
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ from xmtc.labelspace.label_features import Representation, label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree, given_tree
 from xmtc.memory import give_back_memory
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
@@ -110,6 +111,7 @@ class Parabel(Model):
         score=ScoreKind.PROBABILITY,
         explain=True,
         weights=frozenset({"documents", "labels"}),
+        shrink=PRUNE,
     )
     Config = ParabelConfig
     config: ParabelConfig
@@ -249,10 +251,15 @@ class Parabel(Model):
         score = float(np.mean(probabilities))
         return Explanation(self._fitted().name(label), score, strongest(words, total), tuple(evidence))
 
+    def _pruned(self, share: float) -> Self:
+        made = copy(self)
+        made.trees_ = [tree.pruned(share) for tree in self.trees_]
+        return made
+
     def _save(self, folder: FolderWriter) -> None:
         self.vectors_.save(folder)
         for at, tree in enumerate(self.trees_):
-            folder.arrays(f"tree{at}", tree.to_arrays(half=self.config.weights == "float16"))
+            folder.arrays(f"tree{at}", tree.to_arrays(), ["weights"])
 
     def _load(self, folder: FolderReader) -> None:
         self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)

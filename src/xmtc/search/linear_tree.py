@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import smallest_of
 from xmtc.labelspace.tree import LabelTree
 from xmtc.storage import FolderReader
 from xmtc.text.token_store import offsets_of
@@ -162,18 +163,31 @@ class LinearTree:
         """The part of a decision's score that no feature contributes."""
         return float(self.weights.biases[self.child_starts[step.node] + step.child])
 
-    def to_arrays(self, half: bool = False) -> dict[str, NDArray[Any]]:
-        """Everything as flat arrays, for storage; `half`: weights with 16 bits, which is 3 digits."""
-        weights = self.weights._asdict()
-        if half:
-            weights["weights"] = self.weights.weights.astype(np.float16)
-        return {**self.tree.to_arrays(), **weights, "width": np.array([self.width], np.int64)}
+    def pruned(self, share: float) -> LinearTree:
+        """This tree with its largest weights only, this share of them; of equal ones perhaps more."""
+        old = self.weights
+        kept = np.abs(old.weights) >= smallest_of(old.weights, share)
+        before = offsets_of(kept)
+        entries = before[old.entries]
+        rows = np.diff(entries) > 0  # features of a node that still have a weight
+        weights = old._replace(
+            node_rows=offsets_of(rows)[old.node_rows],
+            features=old.features[rows],
+            entries=np.append(entries[:-1][rows], entries[-1]),
+            children=old.children[kept],
+            weights=old.weights[kept],
+        )
+        return LinearTree(self.tree, weights, self.width)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything as flat arrays, for storage."""
+        return {**self.tree.to_arrays(), **self.weights._asdict(), "width": np.array([self.width], np.int64)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], labels: int, width: int) -> LinearTree:
         """The inverse of `to_arrays`; a ValueError if the arrays do not fit together. `check` then reads them."""
         parts = {name: arrays[name] for name in NodeWeights._fields}
-        if parts["weights"].dtype == np.float16:
+        if parts["weights"].dtype == np.float16:  # as format 2 had them
             parts["weights"] = parts["weights"].astype(np.float32)
         made = cls(LabelTree.from_arrays(arrays), NodeWeights(**parts), width)
         if made.tree.labels != labels or arrays["width"].tolist() != [width]:

@@ -25,6 +25,7 @@ the weights that are not dropped.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
@@ -40,7 +41,7 @@ from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree
 from xmtc.memory import give_back_memory
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.nn.encoders.settings import EncoderSettings, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
@@ -145,6 +146,7 @@ class XTransformer(Model):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=PRUNE,
     )
     Config = XTransformerConfig
     config: XTransformerConfig
@@ -400,16 +402,21 @@ class XTransformer(Model):
         shown = tuple((terms[int(words.indices[i])], float(total[i])) for i in order if total[i] != 0)
         return Explanation(self._fitted().name(label), score, shown, tuple(evidence))
 
+    def _pruned(self, share: float) -> Self:
+        made = copy(self)
+        made.rankers_ = [ranker.pruned(share) for ranker in self.rankers_]
+        return made
+
     def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
+        from xmtc.nn.serialization import write_network
 
         self.vectors_.save(folder)
         folder.text("tokenizer.json", self.tokenizer_.to_json())
         folder.json("encoder", self.networks_[0].encoder.facts())
         for at, network in enumerate(self.networks_):
-            folder.arrays(f"matcher{at}", weights_of(network))
+            write_network(folder, f"matcher{at}", network)
         for at, ranker in enumerate(self.rankers_):
-            folder.arrays(f"ranker{at}", ranker.to_arrays())
+            folder.arrays(f"ranker{at}", ranker.to_arrays(), ["weights"])
 
     def _load(self, folder: FolderReader) -> None:
         from xmtc.models.x_transformer.matcher import Matcher
