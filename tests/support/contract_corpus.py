@@ -36,7 +36,7 @@ QUICK: dict[str, dict[str, object]] = {
         "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
     "fasttext": {"dimensions": 16},
-    "extremetext": {"dimensions": 16, "max_leaf": 2, "trees": 2},
+    "extremetext": {"dimensions": 16, "max_leaf": 1, "trees": 2},
     "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
     "auto": {"methods": ["knn", "rocchio"]},
     "c2ae": {
