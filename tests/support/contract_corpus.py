@@ -9,6 +9,14 @@ import numpy as np
 
 from xmtc.corpus.corpus import Corpus
 
+#: Of the three that emit label sequences.
+SEQUENCES: dict[str, object] = {
+    "hidden": 16,
+    "label_dimensions": 16,
+    "dropout": 0.1,
+    "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
+    "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
+}
 #: Hyper-parameters that make a method quick on a small corpus, for those whose defaults are for large ones.
 QUICK: dict[str, dict[str, object]] = {
     "parabel": {"trees": 1},
@@ -35,6 +43,17 @@ QUICK: dict[str, dict[str, object]] = {
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100},
         "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
+    "bow_cnn": {
+        "regions": [2, 5],
+        "units": 16,
+        "chunks": 2,
+        "dropout": 0.1,
+        "words": {"max_tokens": 100},
+        "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.02, "evaluate_every": 12, "patience": 5},
+    },
+    "mlc2seq": SEQUENCES,
+    "sgm": SEQUENCES,
+    "su4mlc": SEQUENCES,
     "fasttext": {"dimensions": 16},
     "extremetext": {"dimensions": 16, "max_leaf": 1, "trees": 2},
     "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
@@ -116,6 +135,10 @@ FEWER_DOCUMENTS = {
     "pd_sparse": 1_000,
     "attentionxml": 100,
     "xml_cnn": 300,
+    "bow_cnn": 300,
+    "mlc2seq": 300,
+    "sgm": 300,
+    "su4mlc": 300,
     "fasttext": 300,
     "extremetext": 1_000,
     "c2ae": 300,

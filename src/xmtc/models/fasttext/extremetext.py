@@ -29,7 +29,7 @@ from xmtc.errors import ConfigError, XmtcError
 from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree, complete_tree, given_tree
 from xmtc.labelspace.tree_file import read_tree_file
-from xmtc.models.config import Capabilities
+from xmtc.models.config import ROUND, Capabilities
 from xmtc.models.explanation import Explanation
 from xmtc.models.fasttext.features import Inputs
 from xmtc.models.fasttext.label_trees import first_scores, flat_trees, nodes_of
@@ -92,6 +92,7 @@ class ExtremeText(MeanVectors):
         score=ScoreKind.PROBABILITY,
         explain=True,
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = ExtremeTextConfig
     config: ExtremeTextConfig

@@ -137,7 +137,8 @@ class MeanVectors(Model):
 
     def _save(self, folder: FolderWriter) -> None:
         folder.arrays("words", self._word_arrays())
-        folder.arrays("vectors", {"table": self.table_, "weights": self.weights_, **self._output_arrays()})
+        tables = {"table": self.table_, "weights": self.weights_}
+        folder.arrays("vectors", {**tables, **self._output_arrays()}, tables)
 
     def _word_arrays(self) -> dict[str, NDArray[Any]]:
         """What is saved of the features."""

@@ -41,7 +41,7 @@ from pydantic import PositiveInt
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
-from xmtc.models.config import Capabilities
+from xmtc.models.config import ROUND, Capabilities
 from xmtc.models.explanation import Explanation
 from xmtc.models.fasttext.features import Inputs
 from xmtc.models.fasttext.mean_vectors import STRETCH, MeanVectors, MeanVectorsConfig, grouped
@@ -84,6 +84,7 @@ class FastText(MeanVectors):
         score=ScoreKind.PROBABILITY,
         explain=True,
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = FastTextConfig
     config: FastTextConfig
