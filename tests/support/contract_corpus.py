@@ -56,7 +56,7 @@ QUICK: dict[str, dict[str, object]] = {
     "sgm": SEQUENCES,
     "su4mlc": SEQUENCES,
     "fasttext": {"dimensions": 16},
-    "extremetext": {"dimensions": 16, "max_leaf": 2, "trees": 2},
+    "extremetext": {"dimensions": 16, "max_leaf": 1, "trees": 2},
     "mllm": {"languages": []},
     "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
     "auto": {"methods": ["knn", "rocchio"]},

@@ -89,7 +89,7 @@ def first_scores(trees: Sequence[LabelTree], targets: Csr, weights: Floats | Non
 
 
 def _log_odds(count: NDArray[Any], above: NDArray[Any]) -> Floats:
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         odds: Floats = (np.log(count) - np.log(np.maximum(above - count, 0))).astype(np.float32)
     odds[count <= 0] = -np.inf  # also where there is nothing above
     return odds
