@@ -31,6 +31,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "attentionxml, tables on the CPU": ("attentionxml", {**TREE, "training.offload_tables": True}),
     "attentionxml, pretraining": ("attentionxml", {"pretraining_epochs": 1}),
     "xml_cnn, BiLSTM": ("xml_cnn", {"network": "bilstm"}),
+    "bow_cnn, softmax of the largest": ("bow_cnn", {"loss": "softmax", "pooling": "max", "normalise": True}),
     "mlc2seq, clusters": ("mlc2seq", {"adaptive_above": 2}),
     "mlc2seq, tables on the CPU": ("mlc2seq", {"training.offload_tables": True}),
     "sgm, clusters": ("sgm", {"adaptive_above": 2}),

@@ -186,6 +186,35 @@ TABLES = [
         (("trees",), ("max_leaf",), ("arity",), ("rounds",), ("sample",), ("buckets",)),
         {"default": (50, 10, 10, 2, 20_000, 10_000)},
     ),
+    Table(
+        "Johnson and Zhang's program for RCV1: region, neurons, pooling units, words and two reserved, batch, epochs",
+        "bow_cnn",
+        (("regions",), ("units",), ("chunks",), ("words.max_words",), ("training.batch_size",), ("training.epochs",)),
+        {"rcv1": ([20], 1000, 10, 30_002, 100, 100)},
+    ),
+    Table(
+        "extremeText, its authors' scripts: lr, epoch, dim, l2, weights of words, one tree; arity and maxLeaves",
+        "extremetext",
+        (
+            ("learning_rate",),
+            ("epochs",),
+            ("dimensions",),
+            ("weight_decay",),
+            ("word_weights",),
+            ("trees",),
+            ("arity",),
+            ("max_leaf",),
+        ),
+        {
+            "eurlex": (0.5, 20, 250, 0.001, "tfidf", 1, 2, 100),
+            "wiki10-31k": (0.5, 30, 500, 0.002, "tfidf", 1, 2, 100),
+            "amazoncat-13k": (0.1, 20, 500, 0.001, "tfidf", 1, 2, 100),
+            "delicious-200k": (0.1, 30, 500, 0.001, "equal", 1, 2, 100),
+            "wikilshtc-325k": (0.5, 30, 500, 0.001, "tfidf", 1, 2, 100),
+            "amazon-670k": (0.2, 30, 500, 0.003, "tfidf", 1, 2, 100),
+            "wiki-500k": (0.5, 30, 500, 0.001, "tfidf", 1, 2, 100),
+        },
+    ),
 ]
 
 #: Documents to learn from in the papers' data sets, for the settings that are a share of them.

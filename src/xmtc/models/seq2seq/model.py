@@ -36,7 +36,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.models.seq2seq.sequences import FREQUENCY, Vocabulary, label_sequences, ranks
 from xmtc.nn.settings import Epoch, TrainingSettings
@@ -211,11 +211,11 @@ class Seq2Seq(Model):
         return Explanation.of_spans(labels.name(label), min(score, 1.0), text, spans, evidence)
 
     def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
+        from xmtc.nn.serialization import write_network
 
         folder.text("tokenizer.json", self.tokenizer_.to_json())
         folder.arrays("vocabulary", {"labels": self.vocabulary_.labels, "max_labels": np.array([self.max_labels_])})
-        folder.arrays(WEIGHTS, weights_of(self.network_))
+        write_network(folder, WEIGHTS, self.network_)
 
     def _load(self, folder: FolderReader) -> None:
         import torch
@@ -245,6 +245,7 @@ def _capabilities(summary: str) -> Capabilities:
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
 
 
