@@ -79,10 +79,10 @@ def first_scores(trees: Sequence[LabelTree], targets: Csr, weights: Floats | Non
     for tree in trees:
         if len(parts) > 1:
             parts.append(parts[0])
-        above: NDArray[np.float64] = np.array([float(labelled)])
+        above = np.array([float(labelled)])
         for level, relevant in zip(tree.levels, tree.targets(targets), strict=True):
             of_entry = np.repeat(each, np.diff(relevant.indptr))
-            count: NDArray[np.float64] = np.bincount(relevant.indices, of_entry, minlength=level.shape[1])
+            count = np.bincount(relevant.indices, of_entry, minlength=level.shape[1]).astype(np.float64)
             parts.append(_log_odds(count[level.indices], np.repeat(above, np.diff(level.indptr))))
             above = count
     return np.concatenate(parts)
