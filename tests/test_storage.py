@@ -180,6 +180,13 @@ def test_older_format(tmp_path: Path) -> None:
     bad(path, "made by an older version of xmtc", "train the model again")
 
 
+def test_labels_are_not_packed(tmp_path: Path) -> None:
+    """`xmtc info` reads them, and would be slower to start if that took a compiled loop."""
+    with writing(tmp_path / "model", "toy", {}, {}) as folder:
+        folder.labels(LabelSet.of(map(str, range(5000))))
+    assert not storage._mapped(tmp_path / "model" / "labels.safetensors")[1]
+
+
 def test_format_2_is_still_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its arrays were not packed, and weights could be float16 as they are."""
     monkeypatch.setattr(storage, "FORMAT", 2)

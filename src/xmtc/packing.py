@@ -146,9 +146,9 @@ def _unpacked_integers(facts: Mapping[str, Any], part: Any, shape: tuple[int, ..
 def round_to_bytes(array: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """(a table's rows as int8, the scale of each row); other weights in rows of `SCALED`, the last one filled up.
 
-    >>> values, scales = round_to_bytes(np.array([[1.0, -0.5]], np.float32))
-    >>> values.tolist(), (values * scales[:, None]).round(2).tolist()
-    ([[127, -64]], [[1.0, -0.5]])
+    >>> values, scales = round_to_bytes(np.array([1.0, -0.5], np.float32))
+    >>> values[0, :3].tolist(), (values * scales[:, None])[0, :3].round(2).tolist()
+    ([127, -64, 0], [1.0, -0.5, 0.0])
     """
     rows = np.pad(array.ravel(), (0, -array.size % _row_length(array.shape))).reshape(-1, _row_length(array.shape))
     largest = np.maximum(np.abs(rows).max(axis=1, initial=0), np.float32(1e-30))

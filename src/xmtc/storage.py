@@ -64,12 +64,14 @@ class FolderWriter:
         """The writer for the same place that writes weights as this type."""
         return FolderWriter(self._folder, self._prefix, weight_type)
 
-    def arrays(self, name: str, arrays: Mapping[str, NDArray[Any]], weights: Collection[str] = ()) -> None:
+    def arrays(
+        self, name: str, arrays: Mapping[str, NDArray[Any]], weights: Collection[str] = (), packing: bool = True
+    ) -> None:
         """Write named arrays as NAME.safetensors; those named in `weights` may be rounded, others lose nothing."""
         from safetensors import SafetensorError
         from safetensors.numpy import save_file
 
-        stored, packed = pack(arrays, weights, self._weight_type)
+        stored, packed = pack(arrays, weights, self._weight_type) if packing else (arrays, {})
         contiguous = {key: np.ascontiguousarray(value) for key, value in stored.items()}
         try:
             save_file(contiguous, self._path(f"{name}.safetensors"), header_of(packed))
@@ -87,8 +89,8 @@ class FolderWriter:
         self.arrays(name, {"utf8": utf8, "offsets": offsets})
 
     def labels(self, labels: LabelSet) -> None:
-        """Write the label set."""
-        self.arrays("labels", labels.to_arrays())
+        """Write the label set, as it is: so whoever only looks at a folder need not wait for compiled loops."""
+        self.arrays("labels", labels.to_arrays(), packing=False)
 
     def json(self, name: str, value: Any) -> None:
         """Write JSON data as NAME.json."""

@@ -173,7 +173,7 @@ def test_folder_of_an_older_version(saved: Path) -> None:
 
 def test_labels_of_another_model(saved: Path, tmp_path: Path, name: str) -> None:
     """The parts of two models, each of them good, do not make a third."""
-    few = Corpus.of(["ship", "bread"], [["a"], ["b"]])
+    few = Corpus.of(["ship a", "bread b"], [["a"], ["b"]])
     make(name, **QUICK.get(name, {})).fit(few).calibrate(few).tune(few).save(tmp_path / "few")
     fit_any_scores = ("calibration.safetensors", "curve.safetensors")
     files = [file for file in array_files(saved) if file not in fit_any_scores]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
 
 #: Of the three that emit label sequences.
 SEQUENCES: dict[str, object] = {
@@ -56,6 +57,7 @@ QUICK: dict[str, dict[str, object]] = {
     "su4mlc": SEQUENCES,
     "fasttext": {"dimensions": 16},
     "extremetext": {"dimensions": 16, "max_leaf": 1, "trees": 2},
+    "mllm": {"languages": []},
     "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
     "auto": {"methods": ["knn", "rocchio"]},
     "c2ae": {
@@ -193,4 +195,7 @@ def small_corpus(documents: int = 120, seed: int = 0) -> Corpus:
         texts.append(" ".join(words))
         tags.append(chosen if at % 10 else [])
     tags[1] = [*tags[1], "only once"]
-    return Corpus.of(texts, tags, name="small")
+    keys = list(dict.fromkeys(tag for each in tags for tag in each))
+    # Other names stand in the texts, the keys do not.
+    others = [TOPICS[key].split()[:3] if key in TOPICS else [] for key in keys]
+    return Corpus.of(texts, tags, LabelSet.of(keys, alternatives=others), name="small")

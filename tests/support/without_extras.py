@@ -45,7 +45,7 @@ NEEDS = {
     "mlflow": ("tests/integrations/test_mlflow.py", "src/xmtc/integrations/mlflow.py"),
     "annif": ("src/xmtc/integrations/annif",),  # `make test-annif` runs it
 }  # fmt: skip
-MISSING = {library for library in (*NEEDS, "datasets", "nbclient", "openpyxl", "pandas") if missing(library)}
+MISSING = {library for library in (*NEEDS, "datasets", "nbclient", "openpyxl", "pandas", "Stemmer") if missing(library)}
 LEFT_OUT = [ROOT / path for library in NEEDS if library in MISSING for path in NEEDS[library]]
 
 

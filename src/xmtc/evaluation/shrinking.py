@@ -176,9 +176,9 @@ def shrink(
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
     >>> corpus = Corpus.of(["red apple", "green apple", "blue sky", "grey sky"] * 3, tags * 3)
     >>> from xmtc.models.registry import make
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> small = shrink(make("dismec").fit(corpus), folder.name + "/small", mb=1)
-    >>> small.model.predict(["an apple"], k=1).names()[0][0][0]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     small = shrink(make("dismec").fit(corpus), folder + "/small", mb=1).model
+    >>> small.predict(["an apple"], k=1).names()[0][0][0]
     'fruit'
     """
     check_limits(mb, loss, measured=valid is not None)

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from xmtc.kernels import compiled, jitted
 from xmtc.kernels.csr import CsrArrays
 from xmtc.kernels.topk import best_first, offer
+from xmtc.kernels.vector_loops import prefetch_first
 
 Ints = NDArray[Any]
 Floats = NDArray[np.float32]
 
 U = np.uintp
 TOGETHER = 4  # dense columns that are added at a time
+FETCHED = 512  # entries of the next column that are fetched while one is added
 BLOCKS = 64  # pieces of parallel work; each holds one row of scores
 LITTLE_WORK = 1 << 15  # scores to look through; one core has done so before others would have begun
 FEW_VOTES = 32  # queries, for the same reason
@@ -79,6 +81,8 @@ def _add_columns(queries: CsrArrays, query: int, index: CsrArrays, dense: DenseC
     while at < stop:
         column, weight = query_indices[at], query_data[at]
         if dense.places[column] < 0:
+            if at + 1 < stop and dense.places[query_indices[at + 1]] < 0:
+                prefetch_first(index, query_indices[at + 1], FETCHED)
             for entry in range(index_indptr[column], index_indptr[column + 1]):
                 sums[U(index_rows[U(entry)])] += weight * index_data[U(entry)]
             at += 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
@@ -146,6 +147,13 @@ def prefetch(documents: CsrArrays, row: int) -> None:
     # Have the processor bring a document's entries into its cache while it works on another one.
     indptr, indices, data = documents
     _prefetch(indices, data, indptr[row], indptr[row + 1])
+
+
+@numba.njit(nogil=True)
+def prefetch_first(matrix: CsrArrays, row: int, most: int) -> None:
+    # The same of a row's first entries: enough until the processor notices by itself what is read next.
+    indptr, indices, data = matrix
+    _prefetch(indices, data, np.int64(indptr[row]), np.int64(min(indptr[row + 1], indptr[row] + most)))
 
 
 @numba.njit(nogil=True)

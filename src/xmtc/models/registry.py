@@ -18,6 +18,7 @@ CATALOGUE = {
     "prior": "xmtc.models.prior:Prior",
     "knn": "xmtc.models.knn:NearestNeighbours",
     "rocchio": "xmtc.models.rocchio:Rocchio",
+    "mllm": "xmtc.models.mllm:Mllm",
     "parabel": "xmtc.models.parabel:Parabel",
     "bonsai": "xmtc.models.bonsai:Bonsai",
     "dismec": "xmtc.models.dismec:Dismec",

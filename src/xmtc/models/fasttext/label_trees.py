@@ -79,7 +79,7 @@ def first_scores(trees: Sequence[LabelTree], targets: Csr, weights: Floats | Non
     for tree in trees:
         if len(parts) > 1:
             parts.append(parts[0])
-        above = np.array([labelled])
+        above: NDArray[np.float64] = np.array([float(labelled)])
         for level, relevant in zip(tree.levels, tree.targets(targets), strict=True):
             of_entry = np.repeat(each, np.diff(relevant.indptr))
             count: NDArray[np.float64] = np.bincount(relevant.indices, of_entry, minlength=level.shape[1])
