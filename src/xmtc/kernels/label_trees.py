@@ -154,40 +154,46 @@ def _search(
     return found
 
 
+@jitted()
+def _best(trees: LabelTrees, vector: Any, weights: Any, beam: int, depth: int, scores: Any, ids: Any) -> None:
+    # The k best labels of one text; with several trees those that any of them lists, by their mean over all trees.
+    count, k = len(trees.roots), len(scores)
+    if count == 1:
+        found = _search(trees, trees.roots[0], vector, weights, beam, depth, scores, ids)
+        best_first(scores, ids, found)
+        return
+    listed = np.empty(count * k, np.int32)
+    size = 0
+    for tree in range(count):
+        found = _search(trees, trees.roots[tree], vector, weights, beam, depth, scores, ids)
+        listed[size : size + found] = ids[:found]
+        size += found
+    ids[:] = -1
+    scores[:] = 0
+    listed = np.sort(listed[:size])
+    found = 0
+    for place in range(size):
+        if place and listed[place] == listed[place - 1]:
+            continue
+        total = D(0)
+        for tree in range(count):
+            leaf = trees.leaves[tree, listed[place]]
+            total += _path_probability(leaf, vector, trees.parents, trees.base, weights)
+        found = offer(scores, ids, found, k, total / count, listed[place])
+    best_first(scores, ids, found)
+
+
 @compiled(parallel=True, small=lambda _trees, vectors, *_: len(vectors) == 1)
 def best_in_trees(
     trees: LabelTrees, vectors: Floats, weights: Floats, beam: int, k: int
 ) -> tuple[Ints, NDArray[np.float64]]:
-    # (ids, probabilities) of the k best labels of each vector, best first, ties to the lower id; then -1. With several
-    # trees the labels that any of them lists get the mean of their probabilities in all trees.
-    texts, count = len(vectors), len(trees.roots)
+    # (ids, probabilities) of the k best labels of each vector, best first, ties to the lower id; then -1.
+    texts = len(vectors)
     ids = np.full((texts, k), -1, np.int32)
     probabilities = np.zeros((texts, k), np.float64)
     depth = int(trees.levels.max())
     for text in numba.prange(texts):
-        vector = vectors[text]
-        if count == 1:
-            found = _search(trees, trees.roots[0], vector, weights, beam, depth, probabilities[text], ids[text])
-            best_first(probabilities[text], ids[text], found)
-            continue
-        listed = np.empty(count * k, np.int32)
-        size = 0
-        for tree in range(count):
-            scores, labels = np.empty(k, np.float64), np.empty(k, np.int32)
-            found = _search(trees, trees.roots[tree], vector, weights, beam, depth, scores, labels)
-            listed[size : size + found] = labels[:found]
-            size += found
-        listed = np.sort(listed[:size])
-        found = 0
-        for place in range(size):
-            if place and listed[place] == listed[place - 1]:
-                continue
-            total = D(0)
-            for tree in range(count):
-                leaf = trees.leaves[tree, listed[place]]
-                total += _path_probability(leaf, vector, trees.parents, trees.base, weights)
-            found = offer(probabilities[text], ids[text], found, k, total / count, listed[place])
-        best_first(probabilities[text], ids[text], found)
+        _best(trees, vectors[text], weights, beam, depth, probabilities[text], ids[text])
     return ids, probabilities
 
 
