@@ -27,6 +27,7 @@ Floats = NDArray[np.float32]
 HINGE = 2  # beside SQUARED_HINGE
 REST = np.float32(-1)  # the bias of a label that no document has
 FEWEST = 64  # documents that may join the active set after a search; or as many as it has, if these are more
+ROWS_AT_ONCE = 256
 SMALLEST_SQUARE = np.float32(1e-6)
 
 
@@ -179,18 +180,24 @@ def train_elastic_net_labels(
                         scores[columns.indices[entry]] += weight * columns.data[entry]
             # No document that is left out has the label: it is wrong if it scores above -1.
             highest = np.float32(-1 + how.tolerance) - bias
-            for row in range(documents):
-                if scores[row] > highest and not is_active[row]:
-                    active[count] = row
-                    count += 1
+            for start in range(0, documents, ROWS_AT_ONCE):
+                end = min(documents, start + ROWS_AT_ONCE)
+                found = False
+                for row in range(start, end):  # without a branch, so that many are compared at once
+                    found |= scores[row] > highest
+                if found:
+                    for row in range(start, end):
+                        if scores[row] > highest and not is_active[row]:
+                            active[count] = row
+                            count += 1
             if count == before and settled:
                 break
             most = max(FEWEST, before)
             if count > before + most:
-                found = active[before:count].copy()
-                enough = np.partition(scores[found], len(found) - most)[len(found) - most]
+                wrong = active[before:count].copy()
+                enough = np.partition(scores[wrong], len(wrong) - most)[len(wrong) - most]
                 count = before
-                for row in found:
+                for row in wrong:
                     if scores[row] >= enough:
                         active[count] = row
                         count += 1
