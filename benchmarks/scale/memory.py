@@ -4,8 +4,8 @@
 
 A small fit beforehand loads (or compiles) the kernels. Prints the memory before the fit (interpreter, libraries,
 texts), then for each stage the memory at its end and the highest within it, seen every 5 ms; the last lines are the
-peak of the process, the same above what it had before, and what `memory_needed` had foreseen. With --features the model gets the
-tf-idf matrix, as the other programs of benchmarks/peers do, instead of texts.
+peak of the process, the same above what it had before, and what `memory_needed` had foreseen. With --features the model
+gets the tf-idf matrix, as the other programs of benchmarks/peers do, instead of texts.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m benchmarks.scale.one_vs_all [--data DIR] [--documents 500000] [--labels 25000] [--sample 1024]
 
-The corpus is `gnd` repeated with noise: each copy of a document has some 18 of its words drawn at random, of which one in
-ten is replaced by any word, and those of its labels that are among the most frequent ones. Held-out documents are made
-the same way from its test documents. Tf-idf is not part of the times.
+The corpus is `gnd` repeated with noise: each copy of a document has some 18 of its words drawn at random, of which one
+in ten is replaced by any word, and those of its labels that are among the most frequent ones. Held-out documents are
+made the same way from its test documents. Tf-idf is not part of the times.
 
 The time of all documents is that of --sample labels, drawn evenly from all frequencies and trained in eights of about
 equal frequency as always, less that of copying the documents, times the number of labels over the sample; --sample 0

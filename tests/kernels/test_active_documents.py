@@ -83,7 +83,7 @@ def test_few_documents_of_many_are_enough(signed: bool) -> None:
     ((all_weights, all_biases), (weights, biases)), sizes = both(
         matrix, positives, Importance(NOTHING, NOTHING), tight=False
     )
-    assert sizes.max() < 10_000
+    assert sizes.max() < (15_000 if signed else 10_000)
     scores, others = matrix @ all_weights.T + all_biases, matrix @ weights.T + biases
     assert np.abs(scores - others).max() < 0.25, "the tolerance is 0.1, for either"
     assert np.sqrt(np.mean((scores - others) ** 2)) < 0.05

@@ -107,7 +107,7 @@ class Dismec(LabelClassifiers):
     config: DismecConfig
 
     def memory_needed(self, corpus: Corpus) -> int:
-        """Bytes: counting words; or the documents' matrix by rows and columns and what each core needs, and all weights.
+        """Bytes: counting words; or the documents' matrix by rows and columns, what each core needs, and all weights.
 
         A core has a copy of the documents and eight labels' weights. A label's weights have the terms of its documents,
         and of some that resemble them; at the end they are turned around, which takes them twice.

@@ -38,7 +38,13 @@ def joined_offsets(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
     >>> joined_offsets([np.array([0, 2]), np.array([0, 1, 4])]).tolist()
     [0, 2, 3, 6]
     """
-    return offsets_of(concatenated([np.diff(arrays.pop(0)) for _ in range(len(arrays))]))
+    joined = np.zeros(1 + sum(len(each) - 1 for each in arrays), np.int64)
+    end = 0
+    for each in arrays:
+        np.add(each[1:], joined[end], out=joined[end + 1 : end + len(each)])
+        end += len(each) - 1
+    arrays.clear()
+    return joined
 
 
 class NodeWeights(NamedTuple):
