@@ -53,14 +53,14 @@ def shortened(features: Csr, rows: NDArray[np.int64], idf: NDArray[np.float64], 
 
 def noisy_copies(train: Corpus, test: Corpus, documents: int, labels: int, seed: int) -> tuple[Corpus, Corpus]:
     """(training corpus, held-out corpus), with features."""
-    assert train.texts is not None and test.texts is not None
     rng, tfidf = np.random.default_rng(seed), TfIdf(TfIdfSettings(min_chars=1))
     frequent = np.sort(np.argsort(-train.label_counts, kind="stable")[:labels])
     names = LabelSet(Strings.of(map(str, range(len(frequent)))))
     made = []
     test = test.with_labels(train.labels)
     for part, count in ((train, documents), (test, min(HELD_OUT, len(test)))):
-        features = tfidf.fit_transform(train.texts) if part is train else tfidf.transform(test.texts)
+        assert part.texts is not None
+        features = tfidf.fit_transform(part.texts) if part is train else tfidf.transform(part.texts)
         full = np.flatnonzero(np.diff(features.indptr))
         rows = np.concatenate([rng.permutation(full) for _ in range(-(-count // len(full)))])[:count]
         targets = part.targets[:, frequent][rows]

@@ -98,7 +98,7 @@ def test_without_a_proof_all_documents_join() -> None:
 
 
 def test_documents_of_any_length() -> None:
-    matrix = random_array((500, 40), density=0.1, format="csr", rng=0, dtype=np.float32) * np.float32(20)
+    matrix = csr_array(random_array((500, 40), density=0.1, rng=0, dtype=np.float32) * 3)
     positives = topical(matrix, 4, 3)
     ((all_weights, all_biases), (weights, biases)), _ = both(matrix, positives, Importance(NOTHING, NOTHING))
     np.testing.assert_allclose(weights, all_weights, atol=5e-3)

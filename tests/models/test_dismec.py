@@ -81,7 +81,7 @@ def len_of(features: Any) -> int:
 
 
 def test_a_label_is_rare_in_a_corpus_of_many_short_texts() -> None:
-    texts = random_array((30_000, 100), density=0.05, format="csr", rng=0, dtype=np.float32)
+    texts: Any = random_array((30_000, 100), density=0.05, format="csr", rng=0, dtype=np.float32)
     assert dismec.most_positives(texts) == 40
     assert dismec.most_positives(texts[:300]) == 0
 

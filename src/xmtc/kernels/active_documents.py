@@ -92,7 +92,7 @@ def _passing(
     count: int,
     bucket_of: Any,
     lowest: int,
-    line: float,
+    line: Any,
     scratch: Scratch,
 ) -> int:
     # How many documents have a sum of positive products, over the columns of the buckets from `lowest` on, above the
@@ -136,7 +136,7 @@ def _search(
     weights: Any,
     scan: int,
     signed: bool,
-    longest: float,
+    longest: Any,
     tolerance: float,
     rough: float,
     most: int,
@@ -255,7 +255,7 @@ def train_on_active(
             )
             costs, alpha, indptr = _grown(costs, new), _grown(alpha, new), _grown(indptr, new + 1)
             for at in range(joining):
-                row = np.int64(own[at]) if search == 0 else np.int64(scratch.found[at])
+                row = int(own[at]) if search == 0 else int(scratch.found[at])
                 first, last = rows.indptr[row], rows.indptr[row + 1]
                 place = indptr[count]
                 indices, data = _grown(indices, place + last - first), _grown(data, place + last - first)
@@ -318,28 +318,29 @@ def train_on_active(
                 bucket_of,
                 scratch,
             )
-            if joining < most and bias - REST > solver.tolerance * QUIET_SHARE:
-                # The bias itself is too high, which any document tells; as many as usually put it right.
-                random = random * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-                row = np.int64((random >> np.uint64(33)) % np.uint64(documents))
-                for at in range(joining):
-                    scratch.is_active[scratch.found[at]] = True
-                last = min(joining + FEWEST, most, documents - count)
-                while joining < last:
-                    row = row + 1 if row + 1 < documents else 0
-                    if not scratch.is_active[row]:
-                        scratch.found[joining] = row
-                        joining += 1
-            if joining == 0 and proven and settled:
+            # If the bias itself is too high, any document tells; as many as usually put it right join.
+            too_high = bias - REST > QUIET_SHARE * solver.tolerance
+            if joining == 0 and proven and settled and not too_high:
                 break
-            if joining < most // 4:
-                rough = 0.25 * rough if rough == ROUGH else 0.0
             if search > searches:
                 joining = 0
                 for row in range(documents):
                     if not scratch.is_active[row]:
                         scratch.found[joining] = row
                         joining += 1
+            elif too_high and joining < most:
+                for at in range(joining):
+                    scratch.is_active[scratch.found[at]] = True
+                random = random * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+                row = int((random >> np.uint64(33)) % np.uint64(documents))
+                last = min(joining + FEWEST, most, documents - count)
+                while joining < last:
+                    row = row + 1 if row + 1 < documents else 0
+                    if not scratch.is_active[row]:
+                        scratch.found[joining] = row
+                        joining += 1
+            if joining < most // 4:
+                rough = 0.25 * rough if rough == ROUGH else 0.0
         sizes[label] = count
         biases[label] = bias
         kept = out_indptr[label]

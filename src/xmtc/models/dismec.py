@@ -156,8 +156,8 @@ class Dismec(LabelClassifiers):
         positives = own.indptr.astype(np.int64), own.indices.astype(np.int64)
         importance, seed = importance_of(weights, own.data), derived_seed(self.config.seed, at)
         matrix = CsrArrays.of(features), CsrArrays.of(columns)
-        *block, _ = train_on_active(*matrix, *positives, importance, solver_of(self.config), SEARCHES, seed)
-        return tuple(block)
+        found = train_on_active(*matrix, *positives, importance, solver_of(self.config), SEARCHES, seed)
+        return found[:4]  # without how many documents were active
 
     def _train_on_all(
         self,
