@@ -37,7 +37,12 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 #: Further settings that use other kernels or other versions of them.
 VARIANTS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "fasttext": ({"loss": "softmax"}, {"loss": "ns"}, {"char_ngrams": [3, 4], "word_ngrams": 2}),
-    "dismec": ({"loss": "logistic"}, {"weights": "float16"}),
+    # The last has so few words that a label with one document is trained on active documents.
+    "dismec": (
+        {"loss": "logistic"},
+        {"weights": "float16"},
+        {"tfidf": {"max_terms": 1, "max_df": 0.3, "min_chars": 1}},
+    ),
     "parabel": ({"loss": "logistic"}, {"weights": "float16"}, {"negatives": "matcher"}, {"tree": "given"}),
 }
 LETTERS: Mapping[str, Any] = {"tfidf": {"letters": [3, 5], "min_chars": 1}}

@@ -255,8 +255,8 @@ def train_on_active(
             )
             costs, alpha, indptr = _grown(costs, new), _grown(alpha, new), _grown(indptr, new + 1)
             for at in range(joining):
-                row = int(own[at]) if search == 0 else int(scratch.found[at])
-                first, last = rows.indptr[row], rows.indptr[row + 1]
+                document = np.int64(own[at]) if search == 0 else np.int64(scratch.found[at])
+                first, last = rows.indptr[document], rows.indptr[document + 1]
                 place = indptr[count]
                 indices, data = _grown(indices, place + last - first), _grown(data, place + last - first)
                 features = _grown(features, width_here + last - first)
@@ -276,13 +276,13 @@ def train_on_active(
                     total += rows.data[entry] * rows.data[entry]
                     place += 1
                 indptr[count + 1] = place
-                active[count] = row
-                scratch.is_active[row] = True
+                active[count] = document
+                scratch.is_active[document] = True
                 square[count], alpha[count] = total, 0
                 sign[count] = 1 if search == 0 else -1
                 costs[count] = solver.cost
                 if weighted:
-                    costs[count] *= importance.documents[row]
+                    costs[count] *= importance.documents[document]
                     if search == 0:
                         costs[count] *= importance.positives[positive_indptr[label] + at]
                 count += 1
@@ -332,12 +332,14 @@ def train_on_active(
                 for at in range(joining):
                     scratch.is_active[scratch.found[at]] = True
                 random = random * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-                row = int((random >> np.uint64(33)) % np.uint64(documents))
+                start = np.int64((random >> np.uint64(33)) % np.uint64(documents))
                 last = min(joining + FEWEST, most, documents - count)
-                while joining < last:
-                    row = row + 1 if row + 1 < documents else 0
-                    if not scratch.is_active[row]:
-                        scratch.found[joining] = row
+                for step in range(documents):
+                    document = (start + step) % documents
+                    if joining == last:
+                        break
+                    if not scratch.is_active[document]:
+                        scratch.found[joining] = document
                         joining += 1
             if joining < most // 4:
                 rough = 0.25 * rough if rough == ROUGH else 0.0
