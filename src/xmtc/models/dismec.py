@@ -46,19 +46,23 @@ from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 REST = -1.0  # score of a label for a document without any of its words: the kernel's own start
-WORDS_READ = 150  # see `most_positives`
+WORDS_READ, LEAST_WORK = 150, 1e10  # see `most_positives`
 
 
-def most_positives(features: Csr) -> int:
+def most_positives(features: Csr, labels: int) -> int:
     """How many documents a label may have to be trained faster on its active documents than on all.
 
     A search reads the columns of the label's words, which grow with the words of its documents; eight labels together
-    read all documents some three times. WORDS_READ is the measured ratio of the two.
+    read all documents some three times. WORDS_READ is the measured ratio of the two. Where all labels are trained in
+    seconds it is not worth compiling the second kernel.
 
     >>> from scipy.sparse import random_array
-    >>> most_positives(random_array((3000, 500), density=0.02, format="csr", rng=0))
-    2
+    >>> features = random_array((3000, 500), density=0.02, format="csr", rng=0)
+    >>> most_positives(features, 1_000_000), most_positives(features, 1000)
+    (2, 0)
     """
+    if labels * features.nnz < LEAST_WORK:
+        return 0
     documents = features.shape[0]
     return int(documents * documents / (WORDS_READ * max(1, features.nnz)))
 
@@ -134,7 +138,8 @@ class Dismec(LabelClassifiers):
         order = by_frequency(counts)
         order = order[counts[order] > 0 if earlier is None else earlier[1][order] != NEVER]
         documents_of = targets.tocsc()
-        most = most_positives(features) if earlier is None and self.config.loss == "squared_hinge" else 0
+        anew = earlier is None and self.config.loss == "squared_hinge"
+        most = most_positives(features, len(order)) if anew else 0
         few = bool(len(order)) and counts[order[-1]] <= most
         columns = features.tocsc() if few else None
 
