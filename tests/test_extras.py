@@ -42,8 +42,8 @@ def test_what_is_missing_is_found_without_importing_it() -> None:
 
 def test_which_methods_are_the_core() -> None:
     linear = ["parabel", "bonsai", "dismec", "proxml", "ppd_sparse", "pd_sparse"]
-    others = ["fastxml", "pfastrexml", "craftml", "sleec", "annexml", "slice", "fasttext"]
-    core = ["prior", "knn", "rocchio", *linear, *others, "blend", "auto"]
+    others = ["fastxml", "pfastrexml", "craftml", "sleec", "annexml", "slice", "fasttext", "extremetext"]
+    core = ["prior", "knn", "rocchio", "mllm", *linear, *others, "blend", "auto"]
     assert sorted([*core, *NEURAL]) == sorted(CATALOGUE)
 
 

@@ -73,7 +73,7 @@ def test_any_array_survives(array: np.ndarray[Any, Any]) -> None:
 
     with tempfile.TemporaryDirectory() as parent:
         FolderWriter(Path(parent)).arrays("x", {"array": array, "other": np.arange(3)})
-        found = storage._mapped(Path(parent) / "x.safetensors")["array"]
+        found = storage.read_arrays(Path(parent) / "x.safetensors")["array"]
         np.testing.assert_array_equal(found, array)
         assert found.dtype == array.dtype
 
@@ -176,8 +176,22 @@ def test_newer_format(tmp_path: Path) -> None:
 
 def test_older_format(tmp_path: Path) -> None:
     path = write(tmp_path / "model")
-    rewrite_manifest(path, lambda manifest: manifest.update(format=storage.FORMAT - 1))
+    rewrite_manifest(path, lambda manifest: manifest.update(format=storage.OLDEST - 1))
     bad(path, "made by an older version of xmtc", "train the model again")
+
+
+def test_format_2_is_still_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its arrays were not packed, and weights could be float16 as they are."""
+    monkeypatch.setattr(storage, "FORMAT", 2)
+    monkeypatch.setattr(storage, "pack", lambda arrays, *options: (arrays, {}))
+    ends = np.arange(5001, dtype=np.int64)
+    half = csr_array((np.ones(5000, np.float16), np.zeros(5000, np.int32), ends), shape=(5000, 3))
+    with writing(tmp_path / "model", "toy", {}, {}) as folder:
+        folder.matrix("matrix", half)
+    monkeypatch.undo()
+    found = opening(tmp_path / "model").matrix("matrix")
+    assert found.data.dtype == np.float32
+    np.testing.assert_array_equal(found.toarray(), half.astype(np.float32).toarray())
 
 
 def test_extra_file_is_named_and_never_read(tmp_path: Path) -> None:

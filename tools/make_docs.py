@@ -42,7 +42,9 @@ FAMILIES = {
     **dict.fromkeys(("fastxml", "pfastrexml", "craftml"), "forests"),
     **dict.fromkeys(("proxml", "ppd_sparse", "pd_sparse"), "sparse_ovr"),
     **dict.fromkeys(("sleec", "annexml", "slice"), "local_embedding"),
+    **dict.fromkeys(("xml_cnn", "bow_cnn"), "xml_cnn"),
     **dict.fromkeys(("x_transformer", "lightxml"), "transformers"),
+    "extremetext": "fasttext",
     **dict.fromkeys(("blend", "auto"), "ensembles"),
 }
 NUMBER = r"-?\d+\.\d+"

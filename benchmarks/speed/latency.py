@@ -1,11 +1,12 @@
 """How long one document takes, as a service gets them, and where the time goes; beside it, all documents in one call.
 
-    python -m benchmarks.speed.latency [--data DIR] [--corpus debtags] [--documents 500] [--words 200] [MODEL ...]
+    python -m benchmarks.speed.latency [--data DIR] [--corpus debtags] [--documents 500] [--words 200] [--trees 1]
+        [MODEL ...]
 
-MODEL is a name, to be trained with its defaults, or the folder of a trained model. With --words every document is cut
-to so many words, or its words are repeated until there are so many. Each test document is given alone, after some that
-are not counted. The whole call is timed first, then once more with a clock around each stage, which makes it a little
-slower; "the rest" is what belongs to none of them.
+MODEL is a name, to be trained with its defaults (or with so many --trees, if it has trees), or the folder of a trained
+model. With --words every document is cut to so many words, or its words are repeated until there are so many. Each test
+document is given alone, after some that are not counted. The whole call is timed first, then once more with a clock
+around each stage, which makes it a little slower; "the rest" is what belongs to none of them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 from benchmarks.timing import arguments, corpus, seconds
 from xmtc.corpus.corpus import Corpus
 from xmtc.models.base import Model
-from xmtc.models.registry import CATALOGUE, load, make
+from xmtc.models.registry import CATALOGUE, load, make, model_class
 from xmtc.nn import level as levels
 from xmtc.predictions import Predictions
 from xmtc.search.linear_tree import LinearTree
@@ -92,8 +93,7 @@ def of_length(text: str, words: int | None) -> str:
     return " ".join(islice(cycle(text.split() or ["nothing"]), words))
 
 
-def measure(name: str, train: Corpus, test: Corpus, documents: int, words: int | None) -> None:
-    model = load(name) if Path(name).is_dir() else make(name).fit(train)
+def measure(model: Model, name: str, test: Corpus, documents: int, words: int | None) -> None:
     assert test.texts is not None
     texts = [of_length(test.texts[at % len(test)], words) for at in range(WARM_UP + documents)]
     whole = [seconds(partial(model.predict, [text])) for text in texts][WARM_UP:]
@@ -111,11 +111,17 @@ def main() -> None:
     parser.add_argument("--corpus", default="debtags")
     parser.add_argument("--documents", type=int, default=500)
     parser.add_argument("--words", type=int)
+    parser.add_argument("--trees", type=int)
     parser.add_argument("models", nargs="*", default=[name for name in MODELS if name in CATALOGUE], metavar="MODEL")
     options = parser.parse_args()
     train, test = corpus(options.data, options.corpus)
     for name in options.models:
-        measure(name, train, test, options.documents, options.words)
+        if Path(name).is_dir():
+            model = load(name)
+        else:
+            has_trees = options.trees is not None and "trees" in model_class(name).Config.model_fields
+            model = make(name, **({"trees": options.trees} if has_trees else {})).fit(train)
+        measure(model, name, test, options.documents, options.words)
 
 
 if __name__ == "__main__":

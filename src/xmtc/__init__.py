@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from xmtc.errors import XmtcError as XmtcError
     from xmtc.evaluation.compare import compare as compare
     from xmtc.evaluation.evaluate import evaluate as evaluate
+    from xmtc.evaluation.shrinking import shrink as shrink
     from xmtc.models import CallablePackage
     from xmtc.models.registry import load as load
     from xmtc.models.registry import make as make
@@ -37,6 +38,7 @@ _HOME = {
     "make": "xmtc.models.registry",
     "models": "xmtc.models",
     "read": "xmtc.corpus.io",
+    "shrink": "xmtc.evaluation.shrinking",
     "write": "xmtc.corpus.io",
 }
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "make",
     "models",
     "read",
+    "shrink",
     "write",
 ]
 

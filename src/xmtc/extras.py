@@ -17,6 +17,7 @@ LIBRARIES = {
     "hub": ("huggingface_hub",),
     "mlflow": ("mlflow", "pandas"),
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
+    "stemming": ("Stemmer",),
     "annif": ("annif",),
 }
 

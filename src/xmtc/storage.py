@@ -2,7 +2,7 @@
 
 manifest.json          kind, format version, config, library versions, how it was trained, size and SHA-256 of files
 labels.safetensors     the label set
-NAME.safetensors       arrays, read by memory mapping
+NAME.safetensors       arrays, read by memory mapping; whole numbers and rounded weights packed, see `xmtc.packing`
 NAME.json, tokenizer.json, ...
 README.md              the model card, for people: never read here
 """
@@ -14,7 +14,7 @@ import hashlib
 import json
 import stat
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -33,8 +33,10 @@ from xmtc.corpus.sources import check_path
 from xmtc.corpus.sparse import Csr, check_arrays, check_indices, make_csr
 from xmtc.corpus.strings import Strings
 from xmtc.errors import BadModelFolder, XmtcError
+from xmtc.packing import header_of, pack, unpack
 
-FORMAT = 2
+FORMAT = 3
+OLDEST = 2  # format that is still read: its arrays are not packed
 LIBRARIES = ("xmtc", "numpy", "scipy", "numba", "tokenizers", "safetensors", "torch", "transformers")
 MANIFEST_LIMIT = HEADER_LIMIT = 100 << 20
 CARD = "README.md"
@@ -49,31 +51,35 @@ DTYPES = {"BOOL": "?"} | {
 
 
 class FolderWriter:
-    """Writes the parts of a model; see `writing`."""
+    """Writes the parts of a model; see `writing`. Weights are written as `weight_type`: float32, float16 or int8."""
 
-    def __init__(self, folder: Path, prefix: str = "") -> None:
-        self._folder, self._prefix = folder, prefix
+    def __init__(self, folder: Path, prefix: str = "", weight_type: str = "float32") -> None:
+        self._folder, self._prefix, self._weight_type = folder, prefix, weight_type
 
     def part(self, name: str) -> FolderWriter:
         """The writer for a model inside the model: the same folder, with file names that begin with NAME-."""
         return FolderWriter(self._folder, f"{self._prefix}{name}-")
 
-    def arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Write named arrays as NAME.safetensors."""
+    def rounding(self, weight_type: str) -> FolderWriter:
+        """The writer for the same place that writes weights as this type."""
+        return FolderWriter(self._folder, self._prefix, weight_type)
+
+    def arrays(self, name: str, arrays: Mapping[str, NDArray[Any]], weights: Collection[str] = ()) -> None:
+        """Write named arrays as NAME.safetensors; those named in `weights` may be rounded, others lose nothing."""
         from safetensors import SafetensorError
         from safetensors.numpy import save_file
 
-        contiguous = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
+        stored, packed = pack(arrays, weights, self._weight_type)
+        contiguous = {key: np.ascontiguousarray(value) for key, value in stored.items()}
         try:
-            save_file(contiguous, self._path(f"{name}.safetensors"))
+            save_file(contiguous, self._path(f"{name}.safetensors"), header_of(packed))
         except SafetensorError as error:  # such as a full disk
             raise OSError(str(error)) from error
 
-    def matrix(self, name: str, matrix: Csr, half: bool = False) -> None:
-        """Write a CSR matrix as NAME.safetensors; `half`: as float16, which keeps 3 digits."""
-        shape = np.array(matrix.shape, np.int64)
-        data = matrix.data.astype(np.float16) if half else matrix.data
-        self.arrays(name, {"data": data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": shape})
+    def matrix(self, name: str, matrix: Csr, weights: bool = False) -> None:
+        """Write a CSR matrix as NAME.safetensors; `weights`: its numbers may be rounded."""
+        arrays = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+        self.arrays(name, {**arrays, "shape": np.array(matrix.shape, np.int64)}, ["data"] if weights else [])
 
     def strings(self, name: str, strings: Strings) -> None:
         """Write a column of strings as NAME.safetensors."""
@@ -159,8 +165,8 @@ class FolderReader:
         return str(self.manifest["kind"])
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        """The arrays of NAME.safetensors, memory-mapped and read-only."""
-        return _mapped(self._path(f"{name}.safetensors"))
+        """The arrays of NAME.safetensors: memory-mapped and read-only, but for those that were packed."""
+        return read_arrays(self._path(f"{name}.safetensors"))
 
     def matrix(self, name: str, shape: tuple[int | None, int | None] = (None, None)) -> Csr:
         """The CSR matrix NAME, float32, memory-mapped; an error if it is not of the given shape."""
@@ -169,7 +175,7 @@ class FolderReader:
             rows, columns = map(int, arrays["shape"])
             if arrays["data"].dtype not in (np.float32, np.float16):
                 raise ValueError(f"its numbers are of the type {arrays['data'].dtype}")
-            data = arrays["data"].astype(np.float32, copy=False)
+            data = arrays["data"].astype(np.float32, copy=False)  # format 2 had float16 as it is
             parts = (data, arrays["indices"], arrays["indptr"], (rows, columns))
             if shape[0] not in (None, rows) or shape[1] not in (None, columns):
                 raise ValueError(f"its shape is {rows, columns}, not {shape}")
@@ -292,7 +298,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise BadModelFolder(f"{file}: this is no manifest of an xmtc model")
     if version > FORMAT:
         raise BadModelFolder(f"{folder}: written in format {version}, this xmtc reads up to {FORMAT}; upgrade xmtc")
-    if version < FORMAT:
+    if version < OLDEST:
         raise BadModelFolder(
             f"{folder}: made by an older version of xmtc, whose settings had other names: train the model again"
         )
@@ -344,15 +350,24 @@ def _check_content(file: Path, facts: Mapping[str, Any]) -> None:
         raise BadModelFolder(f"{file}: altered after it was written; restore it from a copy")
 
 
-def _mapped(file: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a safetensors file as views on a memory map (the library would copy them)."""
+def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors file as `FolderWriter.arrays` was given them."""
+    stored, packed = _mapped(file)
+    try:
+        return unpack(stored, packed) if packed else stored
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise BadModelFolder(f"{file}: a packed array is damaged: {error}; restore it from a copy") from error
+
+
+def _mapped(file: Path) -> tuple[dict[str, NDArray[Any]], Any]:
+    """(arrays of a safetensors file as views on a memory map, how the packed ones are to be read)."""
     try:
         raw = np.memmap(file, np.uint8, "r")
         size = int(raw[:8].view("<u8")[0])
         if size > min(HEADER_LIMIT, len(raw) - 8):
             raise ValueError("the header is longer than the file")
         header = json.loads(raw[8 : 8 + size].tobytes())
-        header.pop("__metadata__", None)
+        packed = json.loads(header.pop("__metadata__", {}).get("packed", "{}"))
         body = raw[8 + size :]
         arrays = {}
         for name, entry in header.items():
@@ -360,7 +375,7 @@ def _mapped(file: Path) -> dict[str, NDArray[Any]]:
             if not 0 <= start <= end <= len(body):
                 raise ValueError(f"array {name!r} lies outside of the file")
             arrays[name] = np.asarray(body[start:end]).view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
-        return arrays
+        return arrays, packed
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
         raise BadModelFolder(f"{file}: not a readable safetensors file: {error}") from error
 

@@ -47,7 +47,7 @@ from xmtc import kernels
 used = sorted({f"{kernel.py_func.__qualname__} {types}" for kernel in kernels._kernels for types in kernel.overloads})
 print(json.dumps({"compiled": made, "used": used}))
 """
-CORE = ("knn", "rocchio", "parabel", "bonsai", "dismec", "fasttext")
+CORE = ("knn", "rocchio", "parabel", "bonsai", "dismec", "fasttext", "extremetext")
 
 
 def watched(*commands: list[str], wrapper: tuple[str, ...] = (), **environment: str) -> dict[str, list[str]]:

@@ -74,7 +74,7 @@ def hashes_of(model: Model, folder: Path) -> dict[str, str]:
     model.save(folder)
     contents = []
     for file in sorted(folder.rglob("*.safetensors")):
-        for array in storage._mapped(file).values():
+        for array in storage.read_arrays(file).values():
             content = np.ascontiguousarray(array)
             contents.append(hashlib.sha256(f"{content.dtype} {content.shape}".encode() + content.tobytes()).hexdigest())
     arrays = hashlib.sha256("".join(sorted(contents)).encode()).hexdigest()

@@ -115,7 +115,7 @@ def array_files(folder: Path) -> list[str]:
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_damaged_arrays(saved: Path) -> None:
     rng = np.random.default_rng(20)
-    places = [(file, key) for file in array_files(saved) for key in storage._mapped(saved / file)]
+    places = [(file, key) for file in array_files(saved) for key in storage.read_arrays(saved / file)]
     refused = 0
     for _ in range(ROUNDS):
         file, key = places[rng.integers(len(places))]
@@ -133,7 +133,7 @@ def test_damaged_arrays(saved: Path) -> None:
 
 def test_missing_arrays(saved: Path) -> None:
     for file in array_files(saved):
-        for key in storage._mapped(saved / file):
+        for key in storage.read_arrays(saved / file):
             copy = saved.with_name("copy")
             shutil.copytree(saved, copy)
             change_arrays(copy, file, lambda arrays, key=key: arrays.pop(key))  # type: ignore[misc]
@@ -146,7 +146,8 @@ def test_missing_arrays(saved: Path) -> None:
 ODD_MANIFESTS: dict[str, list[Any]] = {
     "config": [None, [], {"seed": "x"}, {"evil": 1}, {"seed": -1}],
     "kind": [None, [], 3],
-    "training": [[], {}, *({"documents": count} for count in ("9", 0, -5, None))],
+    "training": [[], {}, *({"documents": count} for count in ("9", 0, -5, None))]
+    + [{"documents": 9, "shrunk": facts} for facts in (3, {}, {"weights": "int1", "share": 1}, {"weights": "int8"})],
     "files": [
         *({"labels.safetensors": facts} for facts in (None, {}, {"bytes": "1", "sha256": 3})),
         {},
@@ -165,14 +166,14 @@ def test_odd_manifests(saved: Path, key: str, value: Any) -> None:
 
 
 def test_folder_of_an_older_version(saved: Path) -> None:
-    change_manifest(saved, lambda manifest: manifest.update(format=storage.FORMAT - 1))
+    change_manifest(saved, lambda manifest: manifest.update(format=storage.OLDEST - 1))
     with pytest.raises(BadModelFolder, match="older version of xmtc, whose settings had other names: train"):
         load(saved)
 
 
 def test_labels_of_another_model(saved: Path, tmp_path: Path, name: str) -> None:
     """The parts of two models, each of them good, do not make a third."""
-    few = Corpus.of(["ship", "bread"], [["a"], ["b"]])
+    few = Corpus.of(["ship a", "bread b"], [["a"], ["b"]])
     make(name, **QUICK.get(name, {})).fit(few).calibrate(few).tune(few).save(tmp_path / "few")
     fit_any_scores = ("calibration.safetensors", "curve.safetensors")
     files = [file for file in array_files(saved) if file not in fit_any_scores]

@@ -36,7 +36,12 @@ CHOOSES_EPOCHS = {"pd_sparse"}
 DRAWN = {
     "attentionxml",
     "xml_cnn",
+    "bow_cnn",
+    "mlc2seq",
+    "sgm",
+    "su4mlc",
     "fasttext",
+    "extremetext",
     "c2ae",
     "rank_ae",
     "treaderxml",

@@ -71,9 +71,14 @@ def one_after_the_other(given: Arrays, picked: Any, softmax: bool, rate: float, 
     return table, weights
 
 
+def documents_of(given: Arrays) -> kernel.Documents:
+    shares = given.get("shares", np.zeros(0, np.float32))
+    return kernel.Documents(given["rows"], given["offsets"], shares, given["indices"], given["indptr"])
+
+
 def trained(given: Arrays, picked: Any, softmax: bool, rate: float, decay: float, together: int) -> tuple[Any, Any]:
     table, weights = given["table"].copy(), given["weights"].copy()
-    documents = kernel.Documents(given["rows"], given["offsets"], given["indices"], given["indptr"])
+    documents = documents_of(given)
     loss = kernel.Loss(softmax, BASE)
     kernel.train_all_labels(documents, given["order"], picked, loss, rate, decay, together, table, weights)
     return table, weights
@@ -140,14 +145,15 @@ def test_sampled_labels(seed: int, texts: int, labels: int) -> None:
         for row in rows:
             table[row] += step * change / len(rows)
     found = given["table"].copy(), given["weights"].copy()
-    kernel.train_sampled_labels(given["rows"], given["offsets"], given["order"], chosen, 0.3, 0.01, *found)
+    kernel.train_sampled_labels(documents_of(given), given["order"], chosen, 0.3, 0.01, *found)
     np.testing.assert_allclose(found[0], table, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(found[1], weights, rtol=1e-3, atol=1e-4)
 
 
 def test_text_vectors() -> None:
     given = problem(5, 7, 2)
-    found = kernel.text_vectors(given["rows"], given["offsets"], given["table"])
+    none = np.zeros(0, np.float32)
+    found = kernel.text_vectors(given["rows"], given["offsets"], none, given["table"])
     for text in range(7):
         rows = given["rows"][given["offsets"][text] : given["offsets"][text + 1]]
         np.testing.assert_allclose(found[text], given["table"][rows].mean(axis=0), rtol=1e-5, atol=1e-6)

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
-from xmtc.kernels.sparse_knn import FEW_VOTES, LITTLE_WORK, select_top, vote
+from xmtc.kernels.csr import CsrArrays
+from xmtc.kernels.sparse_knn import FEW_VOTES, LITTLE_WORK, dense_columns, select_top, vote
+from xmtc.search import sparse_index
 from xmtc.search.sparse_index import QUERY_BLOCK, SparseIndex
 
 # Small whole numbers: many ties and zeros, and sums that are exact in any order.
@@ -46,6 +48,43 @@ def test_nearest_rows(rows: np.ndarray[Any, Any], queries: np.ndarray[Any, Any],
         expected = naive_top((rows @ queries[query]).tolist(), k)
         found = ids[query] >= 0
         assert list(zip(ids[query][found].tolist(), scores[query][found].tolist(), strict=True)) == expected
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.sampled_from([0.0, 0.3, 1.0]))
+@settings(deadline=None, max_examples=40)
+def test_columns_with_their_zeros_give_the_same_scores(seed: int, columns: int, share: float) -> None:
+    """Whether none, some or all columns are dense, and however many of them follow each other in a query."""
+    rng = np.random.default_rng(seed)
+    rows = (rng.normal(size=(20, columns)) * (rng.random((20, columns)) < rng.random(columns))).astype(np.float32)
+    queries = csr_array((rng.normal(size=(5, columns)) * (rng.random((5, columns)) < 0.8)).astype(np.float32))
+    start = rng.normal(size=20).astype(np.float32)
+    sparse, mixed = SparseIndex.of(csr_array(rows)), SparseIndex.of(csr_array(rows))
+    for index, memory in ((sparse, 0.0), (mixed, 10.0 * share)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sparse_index, "DENSE_MEMORY", memory)
+            index.nearest(queries, 3)
+    assert len(sparse._dense.values) == 0
+    for one, other in zip(sparse.nearest(queries, 20, start), mixed.nearest(queries, 20, start), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_dense_columns_are_those_of_the_most_rows() -> None:
+    # Column 0 has 2 of 4 rows, column 1 four, column 2 three, column 3 one of them twice.
+    indices, indptr = np.array([0, 3, 0, 1, 2, 3, 0, 1, 2, 1, 1, 2], np.int32), np.array([0, 2, 6, 9, 12], np.int32)
+    columns = CsrArrays(indptr, indices, np.arange(1, 13, dtype=np.float32))
+    assert dense_columns(columns, 4, 3, 9)[0].tolist() == [-1, 0, 1, -1], "what is not in order stays as it is"
+    assert dense_columns(columns, 4, 4, 9)[0].tolist() == [-1, 0, -1, -1]
+    assert dense_columns(columns, 4, 1, 0)[1].shape == (0, 4), "no room"
+    places, values = dense_columns(columns, 4, 1, 9)
+    assert places.tolist() == [2, 0, 1, -1]
+    assert values[:3].tolist() == [[3, 4, 5, 6], [7, 8, 9, 0], [1, 0, 0, 2]]
+
+
+def test_dense_columns_take_a_part_of_the_memory() -> None:
+    rows = csr_array(np.ones((16, 40), np.float32))
+    index = SparseIndex.of(rows)
+    index.nearest(rows[[0]], 1)
+    assert 0 < index._dense.values.nbytes <= 8 * rows.nnz // 8
 
 
 def test_more_queries_than_a_block() -> None:

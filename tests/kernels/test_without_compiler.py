@@ -29,7 +29,7 @@ print(json.dumps(answers))
 
 
 def answers(**environment: str) -> dict[str, object]:
-    methods = ["knn", "rocchio", "parabel", "bonsai", "dismec", "fasttext"]
+    methods = ["knn", "rocchio", "parabel", "bonsai", "dismec", "fasttext", "extremetext"]
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM, *methods], capture_output=True, text=True, check=False, timeout=600,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), *sys.path]), **environment},

@@ -60,6 +60,32 @@ def test_large_and_small_batches_agree(kind: type[Parabel]) -> None:
         np.testing.assert_array_equal(part.scores, whole.scores[rows])
 
 
+@pytest.mark.parametrize("k", [1, 3, 20, 30])
+def test_a_single_tree_lists_as_if_it_listed_all(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log-probabilities that differ are equal as probabilities, and the lower label may be far behind in the list."""
+    labels = 30
+    corpus = Corpus.of([f"word{at % labels} some" for at in range(90)], [[f"{at % labels:02}"] for at in range(90)])
+    model = Parabel(trees=1, max_leaf=1).fit(corpus)
+    rng = np.random.default_rng(k)
+    known = rng.choice(np.array([0, -1e-9, -2e-9, -0.5, -2], np.float32), (12, labels))
+    known[0], known[1] = -np.arange(labels) * 1e-10, np.arange(labels) - labels
+    order = np.lexsort((np.broadcast_to(np.arange(labels), known.shape), -known))
+    asked = []
+
+    def search(tree: object, vectors: Any, length: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        asked.append((vectors.shape[0], length))
+        rows = vectors.indptr[:-1]  # each document has one word, and its number is that of its row
+        best = order[vectors.data.astype(int)[rows]][:, :length]
+        return best.astype(np.int32), np.take_along_axis(known[vectors.data.astype(int)[rows]], best, 1)
+
+    monkeypatch.setattr(model, "_search", search)
+    found = model._best(csr_array(np.arange(12, dtype=np.float32)[:, None] + 0.5), k)
+    expected = np.lexsort((np.broadcast_to(np.arange(labels), known.shape), -np.exp(known)))[:, :k]
+    np.testing.assert_array_equal(found.ids, expected)
+    np.testing.assert_array_equal(found.scores, np.take_along_axis(np.exp(known), expected, 1))
+    assert asked[0] == (12, min(labels, k + 3)) and all(rows < 12 for rows, _ in asked[1:]), "only tied ones again"
+
+
 def test_wide_beam_scores_every_label(kind: type[Parabel]) -> None:
     corpus = small_corpus()
     model = kind(**DEEP[kind], beam_width=100).fit(corpus)
@@ -179,7 +205,9 @@ def test_damaged_folders_of_deep_trees(kind: type[Parabel], tmp_path: Path) -> N
     """They are refused, or answer; a compiled loop that left its arrays would take the tests down."""
     kind(**DEEP[kind], trees=1).fit(small_corpus()).save(tmp_path / "model")
     rng = np.random.default_rng(1)
-    names = [name for name, array in storage._mapped(tmp_path / "model" / "tree0.safetensors").items() if len(array)]
+    names = [
+        name for name, array in storage.read_arrays(tmp_path / "model" / "tree0.safetensors").items() if len(array)
+    ]
     refused = 0
     for turn in range(60):
         copy = tmp_path / f"copy{turn}"

@@ -47,7 +47,11 @@ def labels_of_neighbours(model: Slice, documents: Corpus, queries: Any) -> list[
     """The shortlist by the votes of the nearest documents, each by its similarity."""
     assert documents.features is not None
     rows, carried = documents.features.toarray(), documents.targets.toarray()[:, model.seen_]
-    near = queries @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    axes = np.linalg.svd(rows)[2][: model.config.search_dimensions].T
+    rows, asked = rows @ axes, queries @ axes
+    near = asked @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
+    near /= np.linalg.norm(asked, axis=1, keepdims=True)
     lists = []
     for row in near:
         nearest = [at for at in np.argsort(-row)[: model.config.neighbours] if row[at] > 0]
@@ -56,10 +60,15 @@ def labels_of_neighbours(model: Slice, documents: Corpus, queries: Any) -> list[
     return lists
 
 
-@pytest.mark.parametrize(("neighbours", "candidates"), [(0, nearest_centroids), (7, labels_of_neighbours)])
-def test_scores_mix_the_classifier_and_the_similarity_of_candidates(neighbours: int, candidates: Any) -> None:
+@pytest.mark.parametrize(
+    ("neighbours", "searched", "candidates"),
+    [(0, 100, nearest_centroids), (7, 100, labels_of_neighbours), (7, 5, labels_of_neighbours)],
+)
+def test_scores_mix_the_classifier_and_the_similarity_of_candidates(
+    neighbours: int, searched: int, candidates: Any
+) -> None:
     documents, asked = dense_corpus(), dense_corpus(30, seed=1)
-    model = Slice(neighbours=neighbours, shortlist=8, beta=0.3).fit(documents)
+    model = Slice(neighbours=neighbours, search_dimensions=searched, shortlist=8, beta=0.3).fit(documents)
     top = model.predict(asked.with_labels(documents.labels), k=5)
     queries = np.asarray(model.vectors_.transform(asked))
     every = 0.3 * (queries @ model.weights_.T + model.biases_) + 0.7 * queries @ model.index_.vectors.T

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from xmtc.nn.dropout import DropoutRng, dropout
-from xmtc.nn.layers import BiLstm, WordEmbedding, as_tensor
+from xmtc.nn.layers import BiGru, BiLstm, WordEmbedding, as_tensor
 
 DIMENSIONS, HIDDEN = 3, 4
 
@@ -73,6 +73,19 @@ def test_padding_never_changes_a_document(sizes: list[int], padding: float) -> N
     for row, length in enumerate(sizes):
         alone = lstm(vectors[row : row + 1, :length], lengths[row : row + 1])
         torch.testing.assert_close(together[row, :length], alone[0])
+
+
+def test_bigru_is_torch_s_on_each_document() -> None:
+    torch.manual_seed(0)
+    gru, lengths = BiGru(DIMENSIONS, HIDDEN).double(), torch.tensor([5, 2])
+    nn.init.normal_(gru.initial)
+    reference = nn.GRU(DIMENSIONS, HIDDEN, bidirectional=True).double()
+    left, right = gru.left.state_dict(), gru.right.state_dict()
+    reference.load_state_dict({**left, **{f"{name}_reverse": weight for name, weight in right.items()}})
+    vectors = some_vectors(lengths, padding=9.0)
+    found = gru(vectors, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        torch.testing.assert_close(found[row, :length], reference(vectors[row, :length], gru.initial[:, 0])[0])
 
 
 def test_bilstm_computes_with_four_bytes_where_the_rest_is_in_bfloat16() -> None:

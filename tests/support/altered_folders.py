@@ -30,7 +30,7 @@ def renew_checksum(folder: Path, file: str) -> None:
 
 def change_arrays(folder: Path, file: str, change: Callable[[dict[str, Array]], None]) -> None:
     """Change the arrays of a file and renew its checksum."""
-    arrays = {key: np.array(array) for key, array in storage._mapped(folder / file).items()}
+    arrays = {key: np.array(array) for key, array in storage.read_arrays(folder / file).items()}
     change(arrays)
     FolderWriter(folder).arrays(file.removesuffix(".safetensors"), arrays)
     renew_checksum(folder, file)

@@ -8,7 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
 
+#: Of the three that emit label sequences.
+SEQUENCES: dict[str, object] = {
+    "hidden": 16,
+    "label_dimensions": 16,
+    "dropout": 0.1,
+    "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100, "dropout": 0.0},
+    "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
+}
 #: Hyper-parameters that make a method quick on a small corpus, for those whose defaults are for large ones.
 QUICK: dict[str, dict[str, object]] = {
     "parabel": {"trees": 1},
@@ -35,7 +44,20 @@ QUICK: dict[str, dict[str, object]] = {
         "words": {"vectors": "random", "dimensions": 16, "max_tokens": 100},
         "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.01, "evaluate_every": 12, "patience": 5},
     },
+    "bow_cnn": {
+        "regions": [2, 5],
+        "units": 16,
+        "chunks": 2,
+        "dropout": 0.1,
+        "words": {"max_tokens": 100},
+        "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.02, "evaluate_every": 12, "patience": 5},
+    },
+    "mlc2seq": SEQUENCES,
+    "sgm": SEQUENCES,
+    "su4mlc": SEQUENCES,
     "fasttext": {"dimensions": 16},
+    "extremetext": {"dimensions": 16, "max_leaf": 2, "trees": 2},
+    "mllm": {"languages": []},
     "blend": {"members": ["knn", {"model": "knn", "set": {"power": 1.0}}]},
     "auto": {"methods": ["knn", "rocchio"]},
     "c2ae": {
@@ -115,7 +137,12 @@ FEWER_DOCUMENTS = {
     "pd_sparse": 1_000,
     "attentionxml": 100,
     "xml_cnn": 300,
+    "bow_cnn": 300,
+    "mlc2seq": 300,
+    "sgm": 300,
+    "su4mlc": 300,
     "fasttext": 300,
+    "extremetext": 1_000,
     "c2ae": 300,
     "rank_ae": 1_000,
     "treaderxml": 300,
@@ -168,4 +195,7 @@ def small_corpus(documents: int = 120, seed: int = 0) -> Corpus:
         texts.append(" ".join(words))
         tags.append(chosen if at % 10 else [])
     tags[1] = [*tags[1], "only once"]
-    return Corpus.of(texts, tags, name="small")
+    keys = list(dict.fromkeys(tag for each in tags for tag in each))
+    # Other names stand in the texts, the keys do not.
+    others = [TOPICS[key].split()[:3] if key in TOPICS else [] for key in keys]
+    return Corpus.of(texts, tags, LabelSet.of(keys, alternatives=others), name="small")

@@ -14,6 +14,15 @@ from torch.overrides import TorchFunctionMode
 from xmtc.nn.batching import Batch
 
 aten = torch.ops.aten
+KERNELS = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+
+
+def _shapes_of_gru_cell(inputs: Tensor, hidden: Tensor, state: Tensor, *biases: Tensor) -> tuple[Tensor, Tensor]:
+    """Torch knows those of an LSTM's step alone."""
+    return torch.empty_like(state), inputs.new_empty(len(inputs), 5 * state.shape[1])
+
+
+KERNELS.impl("_thnn_fused_gru_cell", _shapes_of_gru_cell, "Meta")  # type: ignore[no-untyped-call]
 
 
 @contextmanager

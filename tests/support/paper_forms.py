@@ -94,6 +94,24 @@ PARABEL = {
     "discount": 1.0,
     **TFIDF,
 }
+SEQ2SEQ = {
+    **MACHINE,
+    **TRAINING,
+    **WORDS,
+    "hidden": 256,
+    "label_dimensions": 256,
+    "dropout": ANY,
+    "order": "frequency",
+    "max_labels": ANY,
+    "beam_width": 5,
+    "adaptive_above": 1_000_000,
+    "words.max_words": 50_000,
+    "words.vectors": ANY,
+    "words.dimensions": 512,
+    "words.dropout": ANY,
+    "training.max_grad_norm": 10.0,
+    "training.epoch_decay": 0.5,
+}
 FORMS: dict[str, dict[str, Any]] = {
     "attentionxml": {
         **MACHINE,
@@ -223,6 +241,9 @@ FORMS: dict[str, dict[str, Any]] = {
         "training.patience": 5,
         "training.valid_share": 0.2,
     },
+    "mlc2seq": {**SEQ2SEQ, "hidden": 512, "training.max_grad_norm": 1.0, "training.epoch_decay": 1.0},
+    "sgm": SEQ2SEQ,
+    "su4mlc": {**SEQ2SEQ, "label_dimensions": 512},
     "lightxml": {
         **MACHINE,
         **TRAINING,
@@ -287,6 +308,25 @@ FORMS: dict[str, dict[str, Any]] = {
         "buckets": 10_000,
         "centroid_size": None,
         **TFIDF,
+    },
+    "extremetext": {
+        "seed": 0,
+        "dimensions": ANY,
+        "epochs": ANY,
+        "learning_rate": ANY,
+        "word_ngrams": 1,
+        "char_ngrams": [0, 0],
+        "buckets": 2_000_000,
+        "min_df": 1,
+        "vectors": None,
+        "word_weights": ANY,
+        "weight_decay": ANY,
+        "trees": 1,
+        "tree": "clusters",
+        "tree_file": None,
+        "arity": 2,
+        "max_leaf": 100,
+        "beam_width": None,
     },
     "proxml": {
         "seed": 0,
@@ -374,6 +414,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "dimensions": 300,
         "index": "auto",
         "neighbours": 0,
+        "search_dimensions": 100,  # read by nothing without neighbours
         "shortlist": 300,
         "beta": 0.2,
         "loss": "squared_hinge",
@@ -383,6 +424,20 @@ FORMS: dict[str, dict[str, Any]] = {
         "rounds": 20,
         "smallest_weight": 0.0,
         "block": 1000,
+    },
+    "bow_cnn": {
+        **MACHINE,
+        **TRAINING,
+        "regions": [20],
+        "units": 1000,
+        "chunks": 10,
+        "pooling": "average",
+        "normalise": True,
+        "dropout": 0.0,
+        "loss": "softmax",
+        "words.max_words": 30_002,
+        "words.min_df": 1,
+        "words.max_tokens": ANY,
     },
     "dismec": {
         "seed": 0,
@@ -408,6 +463,8 @@ MINILM = {
 }
 #: A paper's form for one of our corpora: the data set of the paper whose values it has, and where it differs.
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
+    "extremetext/paper/cooking": ("eurlex", {}),
+    "extremetext/paper/tibkat": ("wiki10-31k", {}),
     "attentionxml/paper/debtags": ("eurlex", {"trees": 1}),
     "attentionxml/paper/cooking": ("eurlex", {"trees": 1}),
     "attentionxml/paper/eurlex57k": ("eurlex", {"trees": 1}),
@@ -426,6 +483,11 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "treaderxml/paper/cooking": ("eurlex", {"training.batch_size": 64, "training.evaluate_every": 178}),
     "treaderxml/paper/tibkat": ("eurlex", {"training.batch_size": 64, "training.evaluate_every": 573}),
     "treaderxml/paper/eurlex15k": ("eurlex", {"training.evaluate_every": 375}),
+    "bow_cnn/paper/debtags": ("rcv1", {"words.max_tokens": 150, "training.epochs": 20, "training.evaluate_every": 50}),
+    "bow_cnn/paper/eurlex15k": (
+        "rcv1",
+        {"words.max_tokens": 500, "training.epochs": 10, "training.evaluate_every": 50},
+    ),
     "rank_ae/paper/bibtex": ("delicious", {"training.evaluate_every": 15, "training.valid_documents": 976}),
     "rank_ae/paper/debtags": (
         "delicious",

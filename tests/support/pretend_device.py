@@ -189,7 +189,34 @@ def _lstm_cell_backward(
     return of_gates, of_after * kept, of_gates.sum(0) if has_bias else None
 
 
+def _gru_cell(
+    inputs: Tensor, hidden: Tensor, state: Tensor, input_bias: Tensor | None = None, hidden_bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The same for a GRU."""
+    inputs = inputs if input_bias is None else inputs + input_bias
+    hidden = hidden if hidden_bias is None else hidden + hidden_bias
+    (reset, kept, new), (of_reset, of_kept, seen) = inputs.chunk(3, 1), hidden.chunk(3, 1)
+    reset, kept = (reset + of_reset).sigmoid(), (kept + of_kept).sigmoid()
+    new = (new + reset * seen).tanh()
+    return new + kept * (state - new), torch.cat([reset, kept, new, state, seen], 1)
+
+
+def _gru_cell_backward(
+    of_state: Tensor, gates: Tensor, has_bias: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
+    reset, kept, new, before, seen = gates.chunk(5, 1)
+    of_new = of_state * (1 - kept) * (1 - new.square())
+    of_reset = of_new * seen * reset * (1 - reset)
+    of_kept = of_state * (before - new) * kept * (1 - kept)
+    of_inputs = torch.cat([of_reset, of_kept, of_new], 1)
+    of_hidden = torch.cat([of_reset, of_kept, of_new * reset], 1)
+    biases = (of_inputs.sum(0), of_hidden.sum(0)) if has_bias else (None, None)
+    return of_inputs, of_hidden, of_state * kept, *biases
+
+
 WRITTEN_HERE: dict[Any, Callable[..., Any]] = {
     aten._thnn_fused_lstm_cell.default: _lstm_cell,
     aten._thnn_fused_lstm_cell_backward_impl.default: _lstm_cell_backward,
+    aten._thnn_fused_gru_cell.default: _gru_cell,
+    aten._thnn_fused_gru_cell_backward.default: _gru_cell_backward,
 }

@@ -18,12 +18,13 @@ ROOT = Path(__file__).parent.parent.parent
 NEEDS = {
     "torch": (
         "tests/nn", "tests/models/aplc_xlnet", "tests/models/attentionxml", "tests/models/c2ae",
-        "tests/models/lightxml", "tests/models/rank_ae", "tests/models/treaderxml", "tests/models/x_transformer",
-        "tests/models/xml_cnn", "tests/models/test_neighbour_vectors.py", "tests/text/test_subword_tokenizer.py",
+        "tests/models/lightxml", "tests/models/rank_ae", "tests/models/seq2seq", "tests/models/treaderxml",
+        "tests/models/x_transformer", "tests/models/xml_cnn", "tests/models/test_neighbour_vectors.py",
+        "tests/text/test_subword_tokenizer.py",
         "tests/test_docs.py", "tests/contract/test_golden.py", "tests/support/tiny_encoders.py",
-        "tests/support/toy_learner.py", "README.md", "docs",
+        "tests/support/tiny_seq2seq.py", "tests/support/toy_learner.py", "README.md", "docs",
         "src/xmtc/nn", "src/xmtc/models/aplc_xlnet", "src/xmtc/models/attentionxml", "src/xmtc/models/c2ae",
-        "src/xmtc/models/lightxml", "src/xmtc/models/rank_ae", "src/xmtc/models/treaderxml",
+        "src/xmtc/models/lightxml", "src/xmtc/models/rank_ae", "src/xmtc/models/seq2seq", "src/xmtc/models/treaderxml",
         "src/xmtc/models/x_transformer", "src/xmtc/models/xml_cnn",
     ),
     "tokenizers": (
@@ -44,7 +45,7 @@ NEEDS = {
     "mlflow": ("tests/integrations/test_mlflow.py", "src/xmtc/integrations/mlflow.py"),
     "annif": ("src/xmtc/integrations/annif",),  # `make test-annif` runs it
 }  # fmt: skip
-MISSING = {library for library in (*NEEDS, "datasets", "nbclient", "openpyxl", "pandas") if missing(library)}
+MISSING = {library for library in (*NEEDS, "datasets", "nbclient", "openpyxl", "pandas", "Stemmer") if missing(library)}
 LEFT_OUT = [ROOT / path for library in NEEDS if library in MISSING for path in NEEDS[library]]
 
 

@@ -1,17 +1,21 @@
 """What the runners of `benchmarks/peers/linear.py` share: one tool trained and asked in this process, and what that
 cost.
 
-    python -m benchmarks.peers.runners.TOOL FEATURES OUT METHOD [--only-warm-up]
+    python -m benchmarks.peers.runners.TOOL FEATURES OUT METHOD [--only-warm-up | --turns]
 
 Runs inside a peer's own environment, so it knows numpy and scipy but not xmtc. FEATURES is a folder with train and test
 matrices and a small folder `tiny` of the same kind; answers (`ids`, `scores`) go to OUT/answers.npz, the model to
 OUT/model, and the costs are printed as one JSON object, the last line of standard output.
+
+With --turns the model is trained unless OUT/model is there already, and each line of standard input asks for one
+measurement: "batch" or "single". The answer is a line with the seconds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import statistics
 import sys
@@ -23,8 +27,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, load_npz
 
-THREADS = 2
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))
 K = 5
+READY = "ready"
 SINGLES = 200
 BATCH_ROUNDS, BATCH_SECONDS = 3, 20.0  # the best of some calls, but slow tools are not asked again and again
 
@@ -48,6 +53,10 @@ class Tool(ABC):
     def finish(self) -> None:
         """Save the model to OUT/model and make it ready for prediction."""
 
+    def load(self) -> None:
+        """Read the model in OUT/model, ready for prediction."""
+        raise NotImplementedError
+
     def ready(self, rows: csr_matrix) -> Any:
         """Documents in the form that `predict` takes."""
         return rows
@@ -67,7 +76,11 @@ def run(tool_class: type[Tool]) -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("method")
     parser.add_argument("--only-warm-up", action="store_true")
+    parser.add_argument("--turns", action="store_true")
     options = parser.parse_args()
+    if options.turns:
+        take_turns(tool_class(options.method, options.out), options.features)
+        return
 
     start = time.perf_counter()
     tool = tool_class(options.method, options.out / "warm-up")
@@ -114,6 +127,30 @@ def measure(tool: Tool, features: Path) -> dict[str, float]:
         "model MB": sum(file.stat().st_size for file in (tool.out / "model").rglob("*") if file.is_file()) / 1e6,
         "peak MB": peak_bytes() / 1e6,
     }
+
+
+def take_turns(tool: Tool, features: Path) -> None:
+    """Predict when a line of standard input says so."""
+    tool.read(features)
+    if (tool.out / "model").exists():
+        tool.load()
+    else:
+        tool.fit()
+        tool.finish()
+    test = matrix(features / "test_X.npz")
+    documents, singles = tool.ready(test), [tool.ready(test[row]) for row in range(min(SINGLES, test.shape[0]))]
+    found = tool.predict(documents)
+    save_answers(tool.out / "answers.npz", *tool.answers(found))
+    for document in singles:
+        tool.predict(document)
+    print(READY, flush=True)
+    for line in sys.stdin:
+        asked, times = [documents] if line.strip() == "batch" else singles, []
+        for some in asked:
+            start = time.perf_counter()
+            tool.predict(some)
+            times.append(time.perf_counter() - start)
+        print(statistics.median(times), flush=True)
 
 
 def matrix(path: Path) -> csr_matrix:

@@ -17,7 +17,7 @@ from xmtc.errors import XmtcError
 
 
 class Ours(Tool):
-    """A model of the catalogue with its defaults."""
+    """A model of the catalogue with its defaults, or as in `parabel:trees=1`."""
 
     def read(self, features: Path) -> None:
         """As a corpus with features instead of texts."""
@@ -27,12 +27,18 @@ class Ours(Tool):
         self.corpus = Corpus(targets, labels, features=csr_array(self.x), name=str(features))
 
     def fit(self) -> None:
-        """All defaults, seed 0."""
-        self.model = xmtc.make(self.method).fit(self.corpus)
+        """All defaults but those that are named, seed 0."""
+        name, _, settings = self.method.partition(":")
+        changed = {key: int(value) for key, value in (pair.split("=") for pair in settings.split(",") if pair)}
+        self.model = xmtc.make(name, **changed).fit(self.corpus)
 
     def finish(self) -> None:
         """Save the model."""
         self.model.save(self.out / "model")
+
+    def load(self) -> None:
+        """As users do."""
+        self.model = xmtc.load(self.out / "model")
 
     def ready(self, rows: csr_matrix) -> Any:
         """A corpus without labels."""

@@ -24,6 +24,10 @@ class Pecos(Tool):
         """Save, and load for prediction only, which PECOS recommends for speed."""
         self.model.save(str(self.out / "model"))
         del self.model  # not twice in memory
+        self.load()
+
+    def load(self) -> None:
+        """For prediction only."""
         self.model = XLinearModel.load(str(self.out / "model"), is_predict_only=True)
 
     def predict(self, documents: Any) -> Any:

@@ -16,6 +16,7 @@ from xmtc.cli.info import info
 from xmtc.cli.models import models
 from xmtc.cli.predict import predict
 from xmtc.cli.serve import serve
+from xmtc.cli.shrink import shrink
 from xmtc.cli.threads import Threads, limit_threads, with_threads
 from xmtc.cli.train import train
 from xmtc.cli.update import update
@@ -51,5 +52,6 @@ def tag_texts(
     limit_threads(threads)
 
 
-for command in (train, update, evaluate, predict, explain, compare, info, convert, models, demo, warm, serve):
+commands = train, update, evaluate, predict, explain, compare, shrink, info, convert, models, demo, warm, serve
+for command in commands:
     app.command()(with_threads(command))

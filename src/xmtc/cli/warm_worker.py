@@ -33,6 +33,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "blend": {"members": ["knn", "rocchio"]},
     "auto": {"methods": ["knn", "rocchio"], "budget": "2s"},
     "fasttext": {"dimensions": 8, "epochs": 1, "buckets": 1000},
+    "extremetext": {"dimensions": 8, "epochs": 1, "max_leaf": 8},
 }
 #: Further settings that use other kernels or other versions of them.
 VARIANTS: Mapping[str, tuple[Mapping[str, Any], ...]] = {

@@ -89,6 +89,29 @@ def with_columns(matrix: Csr, width: int) -> Csr:
     return make_csr(matrix.data, matrix.indices, matrix.indptr, (matrix.shape[0], width))
 
 
+def smallest_of(weights: NDArray[np.float32], share: float) -> float:
+    """The magnitude that the largest weights, this share of them, have at least.
+
+    >>> smallest_of(np.array([0.5, -3, 1, 2], np.float32), 0.5)
+    2.0
+    """
+    dropped = len(weights) - max(1, round(share * len(weights)))
+    if dropped <= 0:
+        return 0.0
+    return float(np.partition(np.abs(weights), dropped)[dropped])
+
+
+def pruned(matrix: Csr, share: float) -> Csr:
+    """The matrix with its largest entries only, this share of them.
+
+    >>> pruned(csr_array(np.array([[0.5, -3], [1, 2]], np.float32)), 0.5).toarray().tolist()
+    [[0.0, -3.0], [0.0, 2.0]]
+    """
+    kept = np.abs(matrix.data) >= smallest_of(matrix.data, share)
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+    return make_csr(matrix.data[kept], matrix.indices[kept], before[matrix.indptr], matrix.shape)
+
+
 def dense_csr(dense: NDArray[np.float32]) -> Csr:
     """A dense matrix in CSR form, zeros included.
 

@@ -235,13 +235,15 @@ def _compile(kernel: Any, arguments: list[Any]) -> None:
 
 def _frozen(argument: Any) -> Any:
     """Arrays, also those of a named tuple, as read-only views: memory-mapped and others then share a version."""
+    if isinstance(argument, np.ndarray):
+        if not argument.flags.writeable:
+            return argument
+        view = argument.view()
+        view.flags.writeable = False
+        return view
     if isinstance(argument, tuple):
-        return argument._make(map(_frozen, argument))  # type: ignore[attr-defined]
-    if not isinstance(argument, np.ndarray) or not argument.flags.writeable:
-        return argument
-    view = argument.view()
-    view.setflags(write=False)
-    return view
+        return argument._make([_frozen(each) for each in argument])  # type: ignore[attr-defined]
+    return argument
 
 
 def cores() -> int:

@@ -114,7 +114,7 @@ def best_listed(
 
 
 @numba.njit(inline="always")
-def _least_logit(worst: Any, above: Any) -> Any:
+def least_logit(worst: Any, above: Any) -> Any:
     # A logit below this has a probability that, times `above`, is below `worst`; a little lower still, for rounding.
     if not worst > 0 or not above > 0:
         return np.float32(-np.inf)
@@ -135,7 +135,7 @@ def offer_labels(
     least = np.empty(count, np.float32)
     for at in range(count):
         worst = scores[texts[at], 0]
-        least[at] = worst if above is None else _least_logit(worst, above[at])
+        least[at] = worst if above is None else least_logit(worst, above[at])
     for place in range(len(labels)):
         row = values[place]
         found = False
@@ -150,4 +150,4 @@ def offer_labels(
                 if score >= scores[text, 0]:
                     offer(scores[text], ids[text], k, k, score, labels[place])
                     worst = scores[text, 0]
-                    least[at] = worst if above is None else _least_logit(worst, above[at])
+                    least[at] = worst if above is None else least_logit(worst, above[at])

@@ -6,6 +6,9 @@ still that of one text after the other: what the first text changes in the score
 slope x the product of the two texts' vectors, so the slopes are found in order before any weight is touched. Only the
 features' vectors wait until all texts of the group are done. No thread writes where another one reads, so the same
 numbers always give the same result.
+
+With a label tree as output (`train_label_trees`) a text needs a few hundred of the weights, so there is no product of
+matrices to gain from, and one text really follows the other.
 """
 
 # ruff: noqa: D103 - kernels; what each does stands in its first comment
@@ -19,6 +22,7 @@ from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
 from xmtc.kernels.dense_topk import FAST, dot
+from xmtc.kernels.label_trees import LabelTrees
 
 Ints = NDArray[Any]
 Floats = NDArray[np.float32]
@@ -35,20 +39,30 @@ def _add(total: Any, vector: Any, factor: Any) -> None:
         total[at] += factor * vector[at]
 
 
+@numba.njit(nogil=True, fastmath=FAST)
+def _step(weights: Any, vector: Any, factor: Any, change: Any, slope: Any, keep: Any) -> None:
+    # change += slope x weights, and then weights = keep x weights + factor x vector.
+    for at in range(U(len(weights))):
+        old = weights[at]
+        change[at] += slope * old
+        weights[at] = keep * old + factor * vector[at]
+
+
 @numba.njit(nogil=True)
-def _mean(table: Any, rows: Any, first: int, last: int, mean: Any) -> None:
+def _mean(table: Any, rows: Any, shares: Any, first: int, last: int, mean: Any) -> None:
+    # Of the features' vectors, each with its share; without shares all count the same.
     mean[:] = 0
-    share = F(1) / F(max(1, last - first))
+    equal = F(1) / F(max(1, last - first))
     for place in range(first, last):
-        _add(mean, table[rows[place]], share)
+        _add(mean, table[rows[place]], shares[place] if len(shares) else equal)
 
 
 @numba.njit(nogil=True)
-def _spread(table: Any, rows: Any, first: int, last: int, change: Any, rate: Any) -> None:
+def _spread(table: Any, rows: Any, shares: Any, first: int, last: int, change: Any, rate: Any) -> None:
     # The inverse of the mean: each feature of the text takes its share of the change.
-    share = rate / F(max(1, last - first))
+    equal = rate / F(max(1, last - first))
     for place in range(first, last):
-        _add(table[rows[place]], change, share)
+        _add(table[rows[place]], change, rate * shares[place] if len(shares) else equal)
 
 
 @numba.njit(nogil=True, inline="always")
@@ -84,10 +98,14 @@ def _logistic_slopes(scores: Any, base: Any, labels: Any, slopes: Any) -> None:
 
 
 class Documents(NamedTuple):
-    """Text i has the features rows[offsets[i] : offsets[i + 1]], and likewise its labels."""
+    """Text i has the features rows[offsets[i] : offsets[i + 1]], each with its share, and likewise its labels.
+
+    Without any shares all features of a text count the same.
+    """
 
     rows: NDArray[np.int32]
     offsets: NDArray[np.int64]
+    shares: NDArray[np.float32]
     labels: NDArray[np.int32]
     label_ends: NDArray[np.int64]
 
@@ -113,7 +131,7 @@ def train_all_labels(
 ) -> None:
     # Change `table` (features' vectors) and `weights` (labels) by the texts of `order`. With softmax the one label of
     # the n-th of the order is picked[n]. The learning rate falls from `rate` by `decay` for each text.
-    rows, offsets = documents.rows, documents.offsets
+    rows, offsets, shares = documents.rows, documents.offsets, documents.shares
     labels, size = weights.shape
     means = np.empty((together, size), np.float32)
     changes = np.empty((together, size), np.float32)
@@ -128,7 +146,7 @@ def train_all_labels(
         step = F(rate - decay * first)
         for text in range(count):
             document = order[first + text]
-            _mean(table, rows, offsets[document], offsets[document + 1], means[text])
+            _mean(table, rows, shares, offsets[document], offsets[document + 1], means[text])
         np.dot(means[:count], means[:count].T, gram.ravel()[: count * count].reshape(count, count))
         part = gram.ravel()[: count * count].reshape(count, count)
         for text in range(count):
@@ -162,22 +180,23 @@ def train_all_labels(
                 _add(changes[text], means[before], steps[before] * part[before, text])
         for text in range(count):
             document = order[first + text]
-            _spread(table, rows, offsets[document], offsets[document + 1], changes[text], step)
+            _spread(table, rows, shares, offsets[document], offsets[document + 1], changes[text], step)
 
 
 @compiled(writes=2)
 def train_sampled_labels(
-    rows: Ints, offsets: Ints, order: Ints, chosen: Ints, rate: float, decay: float, table: Floats, weights: Floats
+    documents: Documents, order: Ints, chosen: Ints, rate: float, decay: float, table: Floats, weights: Floats
 ) -> None:
     # The same with a few labels a text: the first of chosen[n] is relevant; the others, drawn at random, are negatives
     # unless they are that one.
+    rows, offsets, shares = documents.rows, documents.offsets, documents.shares
     size = weights.shape[1]
     mean = np.empty(size, np.float32)
     change = np.empty(size, np.float32)
     for at in range(len(order)):
         document = order[at]
         step = F(rate - decay * at)
-        _mean(table, rows, offsets[document], offsets[document + 1], mean)
+        _mean(table, rows, shares, offsets[document], offsets[document + 1], mean)
         bounded = _bounded(step, dot(mean, mean))
         change[:] = 0
         for place in range(chosen.shape[1]):
@@ -187,14 +206,78 @@ def train_sampled_labels(
             slope = F(place == 0) - _probability(dot(weights[label], mean))
             _add(change, weights[label], slope)
             _add(weights[label], mean, bounded * slope)
-        _spread(table, rows, offsets[document], offsets[document + 1], change, step)
+        _spread(table, rows, shares, offsets[document], offsets[document + 1], change, step)
+
+
+@jitted()
+def _decide(node: int, relevant: bool, mean: Any, step: Any, keep: Any, base: Any, weights: Any, change: Any) -> None:
+    # One decision of a tree learns from one text whether a label of it is below `node`.
+    slope = F(relevant) - _probability(dot(weights[node], mean) + base[node])
+    _step(weights[node], mean, step * slope, change, slope, keep)
+
+
+@compiled(writes=2)
+def train_label_trees(
+    documents: Documents,
+    order: Ints,
+    trees: LabelTrees,
+    rate: float,
+    decay: float,
+    weight_decay: float,
+    table: Floats,
+    weights: Floats,
+) -> None:
+    # Change `table` (features' vectors) and `weights` (nodes of label trees) by the texts of `order`, one after the
+    # other. A text is a positive example of all nodes above its labels, and a negative one of their other children; a
+    # text without labels is a negative example of the roots. Weights of these nodes, and vectors of the text's
+    # features, shrink by step x `weight_decay`.
+    rows, offsets, shares = documents.rows, documents.offsets, documents.shares
+    size = weights.shape[1]
+    mean = np.empty(size, np.float32)
+    change = np.empty(size, np.float32)
+    marked = np.full(len(weights), -1, np.int64)  # the last text with a label below the node
+    waiting = np.empty(len(weights), np.int32)
+    for at in range(len(order)):
+        document = order[at]
+        step = F(rate - decay * at)
+        first, last = offsets[document], offsets[document + 1]
+        _mean(table, rows, shares, first, last, mean)
+        bounded = _bounded(step, dot(mean, mean))
+        keep = max(F(0), F(1) - step * F(weight_decay))
+        change[:] = 0
+        for place in range(documents.label_ends[document], documents.label_ends[document + 1]):
+            for tree in range(len(trees.roots)):
+                node = trees.leaves[tree, documents.labels[place]]
+                while node >= 0 and marked[node] != at:
+                    marked[node] = at
+                    node = trees.parents[node]
+        for root in trees.roots:
+            if np.isfinite(trees.base[root]):
+                _decide(root, marked[root] == at, mean, bounded, keep, trees.base, weights, change)
+            waiting[0] = root
+            count = int(marked[root] == at)
+            while count > 0:
+                count -= 1
+                parent = waiting[count]
+                begin = trees.first_child[parent]
+                for node in range(begin, begin + trees.children[parent]):
+                    relevant = marked[node] == at
+                    if np.isfinite(trees.base[node]):
+                        _decide(node, relevant, mean, bounded, keep, trees.base, weights, change)
+                    if relevant and trees.labels[node] < 0:
+                        waiting[count] = node
+                        count += 1
+        if weight_decay > 0:
+            for place in range(first, last):
+                table[rows[place]] *= keep
+        _spread(table, rows, shares, first, last, change, step)
 
 
 @compiled(parallel=True, small=lambda _rows, offsets, *_: len(offsets) <= 2)
-def text_vectors(rows: Ints, offsets: Ints, table: Floats) -> Floats:
+def text_vectors(rows: Ints, offsets: Ints, shares: Floats, table: Floats) -> Floats:
     # The mean of the vectors of each text's features.
     texts = len(offsets) - 1
     means = np.empty((texts, table.shape[1]), np.float32)
     for text in numba.prange(texts):
-        _mean(table, rows, offsets[text], offsets[text + 1], means[text])
+        _mean(table, rows, shares, offsets[text], offsets[text + 1], means[text])
     return means

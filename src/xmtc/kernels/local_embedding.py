@@ -118,13 +118,13 @@ def _embed(documents: CsrArrays, row: int, table: Any, out: Any) -> Any:
 
 
 @numba.njit(nogil=True, fastmath=FAST)  # cached with the kernel that calls it
-def _move(documents: CsrArrays, row: int, gradient: Any, table: Any, squares: Any, rate: Any) -> None:
-    # A step of AdaGrad for the vectors of a document's features, with one rate for all numbers of a vector.
-    square = dot(gradient, gradient) / np.float32(len(gradient))
+def _move(documents: CsrArrays, row: int, gradient: Any, square: Any, table: Any, squares: Any, rate: Any) -> None:
+    # A step of AdaGrad for the vectors of a document's features, with one rate for all numbers of a vector; `square` is
+    # the mean square of the gradient's numbers.
     for entry in range(documents.indptr[row], documents.indptr[row + 1]):
         feature, value = documents.indices[entry], documents.data[entry]
         squares[feature] += value * value * square
-        step = rate * value / (np.sqrt(squares[feature]) + np.float32(1e-8))
+        step = rate * value / np.sqrt(squares[feature])
         vector = table[feature]
         for at in range(len(gradient)):
             vector[at] -= step * gradient[at]
@@ -149,7 +149,7 @@ def learn_ranking(
     entries = max(1, documents.indptr[count])
     spread = np.sqrt(count / entries)
     table = (np.random.random((width, dimensions)) * (2 * spread) - spread).astype(np.float32)
-    squares = np.zeros(width, np.float32)
+    squares = np.ones(width, np.float32)  # 1 to begin with: features that are seldom met take small steps
     sharp, step = np.float32(gamma), np.float32(rate)
     own, gradient = np.empty(dimensions, np.float32), np.empty(dimensions, np.float32)
     others = np.empty((neighbours + negatives, dimensions), np.float32)
@@ -188,15 +188,19 @@ def learn_ranking(
                     share = np.exp(min(sharp * (cosines[far] - cosines[near]), LARGEST))
                     slopes[far] += sharp * share / (np.float32(1) + odds)
             gradient[:] = 0
+            square = np.float32(0)  # of the pairs' gradients, each for itself
             for at in range(total):
+                scale = slopes[at] / length
                 for place in range(dimensions):
-                    gradient[place] += slopes[at] * (others[at, place] - cosines[at] * own[place])
-            gradient /= length
+                    change = scale * (others[at, place] - cosines[at] * own[place])
+                    gradient[place] += change
+                    square += change * change
             for at in range(total):
                 if lengths[at] > 0 and slopes[at] != 0:
                     scale = slopes[at] / lengths[at]
                     for place in range(dimensions):
                         others[at, place] = scale * (own[place] - cosines[at] * others[at, place])
-                    _move(documents, rows[at], others[at], table, squares, step)
-            _move(documents, row, gradient, table, squares, step)
+                    mean = dot(others[at], others[at]) / np.float32(dimensions)
+                    _move(documents, rows[at], others[at], mean, table, squares, step)
+            _move(documents, row, gradient, square / np.float32(dimensions), table, squares, step)
     return table

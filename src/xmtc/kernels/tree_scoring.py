@@ -1,4 +1,4 @@
-"""Scoring the children of tree nodes for documents, and keeping the best of each document.
+"""The weights at tree nodes, turned round and checked; and the best of each document's candidates.
 
 The weights of all nodes are the six arrays of `xmtc.search.linear_tree.NodeWeights`.
 """
@@ -13,17 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
-from xmtc.kernels.coordinate_descent import SQUARED_HINGE
-from xmtc.kernels.csr import CsrArrays
 from xmtc.kernels.topk import best_first, offer
 
 Ints = NDArray[Any]
 Floats = NDArray[np.float32]
-
-PIECES = 8  # of parallel work; each has a table of all features
-WIDEST_GAP = np.float32(1e16)
-U = np.uintp
-SEARCH_COST = 12  # a binary search costs about as much as this many table entries written
 
 
 @compiled()
@@ -48,129 +41,6 @@ def by_feature(indptr: Ints, features: NDArray[np.int32], weights: Floats) -> tu
         values[place] = weights[entry]
     row_indptr[count] = len(order)
     return rows[:count].copy(), row_indptr[: count + 1].copy(), children, values
-
-
-@compiled(parallel=True)
-def score_children(
-    vectors: CsrArrays,
-    feature_count: int,
-    weights: Any,
-    child_starts: Ints,
-    documents: Ints,
-    nodes: Ints,
-    out_starts: Ints,
-    out_size: int,
-    loss: int,
-) -> Floats:
-    # Log-probabilities of all children of nodes[i] for documents[i], from place out_starts[i] on; pairs are sorted by
-    # node.
-    doc_indptr, doc_indices, doc_data = vectors
-    node_rows, row_features, row_entries, entry_children, entry_weights, biases = weights
-    pairs = len(nodes)
-    out = np.empty(out_size, np.float32)
-    pieces = min(PIECES, pairs)
-    for piece in numba.prange(pieces):
-        row_of = np.zeros(feature_count, np.int64)  # feature -> 1 + row in the node at hand
-        pair = piece * pairs // pieces
-        last = (piece + 1) * pairs // pieces
-        while pair < last:
-            node = nodes[pair]
-            run_end = pair
-            terms = 0
-            while run_end < last and nodes[run_end] == node:
-                terms += doc_indptr[documents[run_end] + 1] - doc_indptr[documents[run_end]]
-                run_end += 1
-            first_row, last_row = node_rows[node], node_rows[node + 1]
-            as_table = terms * SEARCH_COST > last_row - first_row
-            if as_table:
-                for row in range(first_row, last_row):
-                    row_of[row_features[row]] = row + 1
-            first_child = child_starts[node]
-            children = child_starts[node + 1] - first_child
-            while pair < run_end:
-                document = documents[pair]
-                base = out_starts[pair]
-                for child in range(children):
-                    out[base + child] = biases[first_child + child]
-                for term in range(doc_indptr[document], doc_indptr[document + 1]):
-                    feature = doc_indices[term]
-                    if as_table:
-                        row = row_of[feature] - 1
-                    else:
-                        row = _find(row_features, first_row, last_row, feature)
-                    if row < 0:
-                        continue
-                    value = doc_data[term]
-                    for entry in range(row_entries[row], row_entries[row + 1]):
-                        out[base + entry_children[entry]] += value * entry_weights[entry]
-                for child in range(children):
-                    out[base + child] = _log_probability(out[base + child], loss)
-                pair += 1
-            if as_table:
-                for row in range(first_row, last_row):
-                    row_of[row_features[row]] = 0
-    return out
-
-
-@compiled()
-def follow_beam(
-    vectors: CsrArrays,
-    weights: Any,
-    level_starts: Ints,
-    child_starts: Ints,
-    child_ids: Ints,
-    loss: int,
-    beam: int,
-    k: int,
-    discount: float,
-) -> tuple[NDArray[np.int32], Floats]:
-    # What xmtc.search.beam.beam_search does, to the same numbers, for few documents: starting threads, filling tables
-    # and calling from level to level would take longer than the search itself.
-    doc_indptr, doc_indices, doc_data = vectors
-    node_rows, row_features, row_entries, entry_children, entry_weights, biases = weights
-    documents = len(doc_indptr) - 1
-    ids = np.full((documents, k), -1, np.int32)
-    values = np.full((documents, k), -np.inf, np.float32)
-    width = max(beam, k)
-    best, so_far = np.zeros(width, np.int32), np.zeros(width, np.float32)
-    for document in range(documents):
-        first, last = doc_indptr[document], doc_indptr[document + 1]
-        rows, terms = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
-        begins, stops = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
-        best[0], so_far[0] = 0, 0
-        count = 1
-        for level in range(len(level_starts)):
-            size = 0
-            for at in range(count):
-                node = level_starts[level] + best[at]
-                size += child_starts[node + 1] - child_starts[node]
-            candidates, scores = np.empty(size, np.int32), np.empty(size, np.float32)
-            base = 0
-            for at in range(count):
-                node = level_starts[level] + best[at]
-                first_child = child_starts[node]
-                children = child_starts[node + 1] - first_child
-                for child in range(children):
-                    candidates[base + child] = child_ids[first_child + child]
-                    scores[base + child] = biases[first_child + child]
-                hits = _find_all(
-                    row_features, node_rows[node], node_rows[node + 1], doc_indices[first:last], rows, terms
-                )
-                for hit in range(hits):
-                    begins[hit], stops[hit] = row_entries[rows[hit]], row_entries[rows[hit] + 1]
-                for hit in range(hits):
-                    value = doc_data[first + terms[hit]]
-                    for entry in range(begins[hit], stops[hit]):
-                        scores[base + entry_children[entry]] += value * entry_weights[entry]
-                above = so_far[at] * np.float32(discount)
-                for child in range(children):
-                    scores[base + child] = _log_probability(scores[base + child], loss) + above
-                base += children
-            is_last = level == len(level_starts) - 1
-            count = _select(candidates, scores, 0, size, k if is_last else beam, best, so_far)
-        for at in range(count):
-            ids[document, at], values[document, at] = best[at], so_far[at]
-    return ids, values
 
 
 @compiled()
@@ -203,54 +73,6 @@ def sound_weights(weights: Any, child_starts: Ints, feature_count: int) -> bool:
                 if not (0 <= entry_children[entry] < children and np.isfinite(entry_weights[entry])):
                     return False
     return True
-
-
-@numba.njit(inline="always")
-def _find(values: Any, first: int, last: int, wanted: int) -> int:
-    # Where `wanted` stands between two places of rising values, or -1. A sum instead of an if: the processor would
-    # guess half of the branches wrong, and each wrong guess costs more than a step.
-    left = last - first
-    if left <= 0:
-        return -1
-    while left > 1:
-        half = left >> 1
-        first += half * (values[U(first + half)] <= wanted)
-        left -= half
-    return first if values[U(first)] == wanted else -1
-
-
-@jitted()
-def _find_all(values: Any, first: int, last: int, wanted: Any, places: Any, which: Any) -> int:
-    # As _find for each of `wanted`: the places of those that are there, and which these are; returns how many. All
-    # searches go in step, so that the processor waits for the memory once a step and not once for each of them.
-    left = last - first
-    if left <= 0:
-        return 0
-    for at in range(len(wanted)):
-        places[at] = first
-    while left > 1:
-        half = left >> 1
-        for at in range(len(wanted)):
-            place = places[at]
-            places[at] = place + half * (values[U(place + half)] <= wanted[at])
-        left -= half
-    hits = 0
-    for at in range(len(wanted)):
-        if values[U(places[at])] == wanted[at]:
-            places[hits], which[hits] = places[at], at
-            hits += 1
-    return hits
-
-
-@numba.njit(inline="always")
-def _log_probability(score: Any, loss: int) -> Any:
-    # Never infinite and always a number, also where a sum of huge weights was not: sums over a path stay so too.
-    if loss == SQUARED_HINGE:
-        gap = max(np.float32(0), np.float32(1) - score)
-        return -gap * gap if gap < WIDEST_GAP else -WIDEST_GAP * WIDEST_GAP
-    if score > -80:
-        return -np.log1p(np.exp(-score))
-    return score if score > -WIDEST_GAP else -WIDEST_GAP
 
 
 @jitted()

@@ -219,6 +219,19 @@ def _kmeans_tree(vectors: Csr, arity: int, max_leaf: int, levels: int | None, se
     return LabelTree(tuple(_level(part) for part in parts))
 
 
+def complete_tree(order: Ints, arity: int, max_leaf: int) -> LabelTree:
+    """All labels in the order given, cut into leaves of equal size, and these into nodes of `arity` children.
+
+    >>> [level.shape for level in complete_tree(np.arange(9), arity=2, max_leaf=2).levels]
+    [(1, 2), (2, 3), (3, 5), (5, 9)]
+    """
+    parts = [[np.sort(leaf) for leaf in np.array_split(order, math.ceil(len(order) / max_leaf))]]
+    while len(parts[0]) > 1:
+        below = len(parts[0])
+        parts.insert(0, np.array_split(np.arange(below), math.ceil(below / arity)))
+    return LabelTree(tuple(_level(part) for part in parts))
+
+
 def given_tree(labels: LabelSet) -> LabelTree:
     """The tree of the label set's own hierarchy (the first parent where a label has several).
 
@@ -240,20 +253,28 @@ def given_tree(labels: LabelSet) -> LabelTree:
             node = int(parent[node])
         paths.append(path or [-1])
     depth = max(map(len, paths))
-    padded = [tuple(path + [path[-1]] * (depth - len(path))) for path in paths]
+    return tree_of_paths([tuple(path + [path[-1]] * (depth - len(path))) for path in paths])
+
+
+def tree_of_paths(paths: Sequence[tuple[int, ...] | tuple[str, ...]]) -> LabelTree:
+    """The tree in which each label has these nodes above it, from below the root down; all paths are of one length.
+
+    >>> [level.toarray().tolist() for level in tree_of_paths([(7,), (5,), (7,)]).levels]
+    [[[1.0, 1.0]], [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]]
+    """
     parts: list[list[Ints]] = []
-    above: list[tuple[int, ...]] = [()]
-    for size in range(1, depth + 1):
-        nodes = sorted({path[:size] for path in padded})
+    above: list[Any] = [()]
+    for size in range(1, len(paths[0]) + 1):
+        nodes = sorted({path[:size] for path in paths})
         parts.append(_places_of(above, [node[:-1] for node in nodes]))
         above = nodes
-    parts.append(_places_of(above, padded))
+    parts.append(_places_of(above, paths))
     return LabelTree(tuple(_level(part) for part in parts))
 
 
-def _places_of(nodes: list[tuple[int, ...]], parents: list[tuple[int, ...]]) -> list[Ints]:
+def _places_of(nodes: Sequence[Any], parents: Sequence[Any]) -> list[Ints]:
     """For each node the places of its children in `parents`."""
-    found: dict[tuple[int, ...], list[int]] = {node: [] for node in nodes}
+    found: dict[Any, list[int]] = {node: [] for node in nodes}
     for at, parent in enumerate(parents):
         found[parent].append(at)
     return [np.array(places, np.int64) for places in found.values()]

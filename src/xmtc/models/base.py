@@ -10,6 +10,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,13 +34,14 @@ from xmtc.extras import require
 from xmtc.memory import available_memory
 from xmtc.models import card, shown
 from xmtc.models.calibration import LIST_LENGTH, Calibration, Method, Pairs, fitted_on
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import Capabilities, ModelConfig, Shrinking
 from xmtc.models.config_errors import describe
 from xmtc.models.explanation import Explanation, Explanations
 from xmtc.models.precision_recall import Choice, ThresholdCurve
 from xmtc.models.restriction import allowed_labels, predict_within
 from xmtc.models.thresholds import SMOOTHING, Thresholds
 from xmtc.models.training_facts import after_update, check_facts
+from xmtc.packing import WeightType
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import CARD, FolderReader, FolderWriter, writing
 
@@ -358,6 +360,7 @@ class Model(ABC):
 
     def write(self, folder: FolderWriter) -> None:
         """Write all parts but the labels."""
+        folder = folder.rounding(self.weight_type)
         if self.calibration_ is not None:
             folder.arrays("calibration", self.calibration_.to_arrays())
         if self._thresholds is not None:
@@ -396,6 +399,30 @@ class Model(ABC):
         model._load(folder)
         model._unchecked = folder
         return model
+
+    def shrunk(self, weight_type: WeightType, share: float = 1.0) -> Self:
+        """This model with its largest weights only, this share of them, which will be saved as `weight_type`.
+
+        `xmtc.shrink` chooses both by documents that the model has not seen. In memory the weights are not rounded yet:
+        that is done when the model is saved.
+        """
+        self._fitted()
+        made = self._pruned(share) if share < 1 else copy(self)
+        before = self.training_.get("shrunk", {}).get("share", 1.0)
+        made.training_ = {**self.training_, "shrunk": {"weights": weight_type, "share": share * before}}
+        made.metrics_ = {}
+        return made
+
+    @property
+    def shrinking(self) -> frozenset[Shrinking]:
+        """What can make the folder of this fitted model smaller."""
+        return self.capabilities.shrink
+
+    @property
+    def weight_type(self) -> WeightType:
+        """How weights are saved: as the model was shrunk to, else as its settings say."""
+        kind: WeightType = self.training_.get("shrunk", {}).get("weights") or getattr(self.config, "weights", "float32")
+        return kind
 
     @property
     def train_documents_(self) -> int:
@@ -450,6 +477,10 @@ class Model(ABC):
 
     @abstractmethod
     def _load(self, folder: FolderReader) -> None: ...
+
+    def _pruned(self, share: float) -> Self:
+        """A copy with the largest of its weights, this share of them."""
+        raise NotImplementedError(f"{self.name} declares that it can be pruned but does not define it")
 
     def _partial_fit(self, corpus: Corpus) -> None:
         raise NotImplementedError(f"{self.name} declares partial_fit but does not define it")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from pydantic import Field, PositiveInt
 
-from xmtc.models.config import Capabilities
+from xmtc.models.config import PRUNE, Capabilities
 from xmtc.models.parabel import Parabel, ParabelConfig
 from xmtc.predictions import ScoreKind
 
@@ -50,6 +50,7 @@ class Bonsai(Parabel):
         score=ScoreKind.PROBABILITY,
         explain=True,
         weights=frozenset({"documents", "labels"}),
+        shrink=PRUNE,
     )
     Config = BonsaiConfig
     config: BonsaiConfig

@@ -11,6 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from xmtc.corpus.corpus import WeightKind
 from xmtc.predictions import ScoreKind
 
+Shrinking = Literal["prune", "round"]
+ROUND: frozenset[Shrinking] = frozenset({"round"})
+PRUNE: frozenset[Shrinking] = frozenset({"prune", "round"})  # a model that stores the weights that are left
+
 
 class ModelConfig(BaseModel):
     """Hyper-parameters of a method: typed, frozen, an unknown key is an error. Every method has a seed."""
@@ -48,4 +52,5 @@ class Capabilities:
     partial_fit: bool = False
     gpu: bool = False  # trains and predicts on GPUs too
     weights: frozenset[WeightKind] = frozenset()  # whose weights count in training
+    shrink: frozenset[Shrinking] = frozenset()  # what makes its folder smaller, see `xmtc.evaluation.shrinking`
     extra: str | None = None  # what must be installed beside the core: `pip install 'xmtc[EXTRA]'`

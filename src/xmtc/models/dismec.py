@@ -34,7 +34,7 @@ from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr, with_columns
 from xmtc.kernels import cores
 from xmtc.memory import give_back_memory
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.label_classifiers import LabelClassifiers
 from xmtc.predictions import ScoreKind
 from xmtc.search.label_blocks import NEVER, Block, Classifiers, by_frequency, train_blocks
@@ -106,6 +106,7 @@ class Dismec(LabelClassifiers):
         explain=True,
         partial_fit=True,
         weights=frozenset({"documents", "labels"}),
+        shrink=PRUNE,
     )
     Config = DismecConfig
     config: DismecConfig

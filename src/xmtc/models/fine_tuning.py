@@ -107,12 +107,12 @@ class FineTunedModel(Model):
         return self.tokenizer_.encode(texts, self.config.encoder.max_tokens)
 
     def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
+        from xmtc.nn.serialization import write_network
 
         folder.text("tokenizer.json", self.tokenizer_.to_json())
         folder.json("encoder", self.network_.encoder.facts())
         folder.arrays(self.structure_file, {"seen": self.seen_.ids, **self._structure_arrays()})
-        folder.arrays(WEIGHTS, weights_of(self.network_))
+        write_network(folder, WEIGHTS, self.network_)
 
     def _load(self, folder: FolderReader) -> None:
         from xmtc.nn.encoders.encoder import Encoder

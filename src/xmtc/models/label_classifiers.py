@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.sparse import pruned
 from xmtc.models.base import Model
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions
@@ -38,9 +40,14 @@ class LabelClassifiers(Model):
         start = "no document had this label" if bias == NEVER else f"without any of its words the score is {bias:.3f}"
         return Explanation(self._fitted().name(label), float(parts.sum()) + bias, strongest(words, parts), (start,))
 
+    def _pruned(self, share: float) -> Self:
+        made = copy(self)
+        made.index_ = SparseIndex(pruned(self.index_.columns, share))
+        return made
+
     def _save(self, folder: FolderWriter) -> None:
         self.vectors_.save(folder)
-        folder.matrix("weights", self.index_.columns, half=self.config.weights == "float16")
+        folder.matrix("weights", self.index_.columns, weights=True)
         folder.arrays("biases", {"biases": self.biases_})
 
     def _load(self, folder: FolderReader) -> None:

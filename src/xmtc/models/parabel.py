@@ -24,7 +24,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Literal
+from copy import copy
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ from xmtc.labelspace.label_features import Representation, label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree, given_tree
 from xmtc.memory import give_back_memory
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
@@ -50,7 +51,8 @@ from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 LIST_LENGTH = 100  # labels that each tree lists before the trees are averaged
-BATCH = 2048
+SPARE = 3  # labels that a single tree lists beyond those asked for, in case that some tie
+BATCH = 4096
 
 
 class ParabelConfig(ModelConfig):
@@ -109,6 +111,7 @@ class Parabel(Model):
         score=ScoreKind.PROBABILITY,
         explain=True,
         weights=frozenset({"documents", "labels"}),
+        shrink=PRUNE,
     )
     Config = ParabelConfig
     config: ParabelConfig
@@ -200,17 +203,34 @@ class Parabel(Model):
         return tree.search(vectors, self.config.loss, self.config.beam_width, k, self.config.discount)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        parts = [
-            Predictions.blend(self._lists(self.vectors_.transform(corpus[start : start + BATCH]), k), k=k)
-            for start in range(0, len(corpus), BATCH)
-        ]
+        if len(corpus) <= BATCH:
+            return self._best(self.vectors_.transform(corpus), k)
+        starts = range(0, len(corpus), BATCH)
+        parts = [self._best(self.vectors_.transform(corpus[start : start + BATCH]), k) for start in starts]
         ids, scores = (np.concatenate([getattr(part, what) for part in parts]) for what in ("ids", "scores"))
         return Predictions(ids, scores, self._fitted(), self.score_kind)
 
-    def _lists(self, vectors: Csr, k: int) -> list[Predictions]:
+    def _best(self, vectors: Csr, k: int) -> Predictions:
+        """The k labels with the highest mean probability over the trees' lists."""
+        labels = self._fitted()
+        most = min(max(k, LIST_LENGTH), len(labels))
+        length = min(k + SPARE, most)
+        if len(self.trees_) > 1 or length == most:
+            return Predictions.blend(self._lists(vectors, most), k=k)
+        # Of one tree no labels are needed beyond the best. But log-probabilities that differ may be equal as
+        # probabilities, and then the lower label is the better one, perhaps one behind the end of the list.
+        (found,) = self._lists(vectors, length)
+        tied = found.scores[:, 1:] == found.scores[:, :-1]
+        best = Predictions.blend([found], k=k) if tied.any() else found.top(k)
+        cut = (found.scores[:, k - 1] == found.scores[:, -1]) & (found.ids[:, -1] >= 0)
+        if cut.any():
+            longer = Predictions.blend(self._lists(take_rows(vectors, np.flatnonzero(cut)), most), k=k)
+            best.ids[cut], best.scores[cut] = longer.ids, longer.scores
+        return best
+
+    def _lists(self, vectors: Csr, length: int) -> list[Predictions]:
         """Each tree's best labels, with their probabilities."""
         labels = self._fitted()
-        length = min(max(k, LIST_LENGTH), len(labels))
         found = (self._search(tree, vectors, length) for tree in self.trees_)
         return [Predictions(ids, np.exp(scores), labels, self.score_kind) for ids, scores in found]
 
@@ -220,7 +240,7 @@ class Parabel(Model):
         The mean over the trees whose search reached the label, or over all of them if none did.
         """
         query, words = words_of(self.name, self.vectors_, text)
-        lists = self._lists(query, 1)
+        lists = self._lists(query, min(LIST_LENGTH, len(self._fitted())))
         probabilities = [float(found.scores[0][found.ids[0] == label].sum()) for found in lists]
         reached = [bool((found.ids[0] == label).any()) for found in lists]
         trees = "trees found this label among their best" if len(lists) > 1 else "tree found this label among its best"
@@ -238,10 +258,15 @@ class Parabel(Model):
         score = float(np.mean(probabilities))
         return Explanation(self._fitted().name(label), score, strongest(words, total), tuple(evidence))
 
+    def _pruned(self, share: float) -> Self:
+        made = copy(self)
+        made.trees_ = [tree.pruned(share) for tree in self.trees_]
+        return made
+
     def _save(self, folder: FolderWriter) -> None:
         self.vectors_.save(folder)
         for at, tree in enumerate(self.trees_):
-            folder.arrays(f"tree{at}", tree.to_arrays(half=self.config.weights == "float16"))
+            folder.arrays(f"tree{at}", tree.to_arrays(), ["weights"])
 
     def _load(self, folder: FolderReader) -> None:
         self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)

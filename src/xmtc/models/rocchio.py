@@ -16,6 +16,7 @@ matrix without the entries below `smallest` times a label's largest.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Self
 
@@ -26,12 +27,12 @@ from scipy.sparse import csr_array
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, label_matrix, take_rows
 from xmtc.corpus.labels import Csr
-from xmtc.corpus.sparse import unit_rows
+from xmtc.corpus.sparse import pruned, unit_rows
 from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.labelspace.label_features import label_vectors
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.search.sparse_index import SparseIndex
@@ -74,6 +75,7 @@ class Rocchio(Model):
         score=ScoreKind.RANKING,
         explain=True,
         weights=frozenset({"documents"}),
+        shrink=PRUNE,
     )
     Config = RocchioConfig
     config: RocchioConfig
@@ -115,9 +117,14 @@ class Rocchio(Model):
         known = f"the label is known by {self.index_.columns[:, [label]].nnz:,} words"
         return Explanation(self._fitted().name(label), float(parts.sum()), strongest(words, parts), (known,))
 
+    def _pruned(self, share: float) -> Self:
+        made = copy(self)
+        made.index_ = SparseIndex(pruned(self.index_.columns, share))
+        return made
+
     def _save(self, folder: FolderWriter) -> None:
         self.vectors_.save(folder)
-        folder.matrix("index", self.index_.columns)
+        folder.matrix("index", self.index_.columns, weights=True)
 
     def _load(self, folder: FolderReader) -> None:
         self.vectors_ = DocumentVectors.load(folder, self.config.tfidf)

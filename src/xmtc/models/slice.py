@@ -9,38 +9,41 @@ from its own documents and from those that have it among their candidates withou
 the hard ones. Prediction scores the candidates of a document: `beta` x classifier + (1 - beta) x similarity.
 
 Our addition, which the paper's recipe turns off: candidates are the labels of the `neighbours` nearest training
-documents, those with the most votes. They hold far more of what a classifier of every label would answer.
+documents, those with the most votes. They hold far more of what a classifier of every label would answer. Neighbours
+are searched along the first `search_dimensions` principal axes only, which costs a part of the search.
 
 Vectors: `svd` projects tf-idf, or the features that documents come with, to their first singular vectors; features of
 no more than `dimensions` numbers are taken as they are, so vectors that somebody else made can be given. `mean`,
 `tfidf_mean` (means of word vectors) and `encoder` need texts and the extra `neural`.
 
 Where it differs: the paper's vectors are a network's for queries, which are not published; its approximate index (HNSW)
-is exact search here, or above 100,000 labels cells as in `xmtc.search.dense_index`, which always give the same result;
+is exact search here, or above 100,000 vectors cells as in `xmtc.search.dense_index`, which always give the same result;
 and classifiers are trained by dual coordinate descent with the bias of `dismec`.
 
 Cost: training grows with documents x shortlist x dimensions x rounds, however many labels there are, beside the search;
-prediction with the search and shortlist x dimensions; the model is two vectors a label and, with `neighbours`, one a
-training document.
+prediction with the search and shortlist x dimensions; the model is two vectors a label and, with `neighbours`, one of
+`search_dimensions` numbers a training document.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from xmtc.checkpoints import Checkpoints
-from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import dense_csr, make_csr
 from xmtc.errors import ConfigError
 from xmtc.kernels import cores, in_threads
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest
 from xmtc.models.neighbour_vectors import check_vectors, fit_vectors, load_vectors
 from xmtc.nn.encoders.settings import EncoderSettings
@@ -57,7 +60,6 @@ from xmtc.text.embedding_table import WordSettings
 from xmtc.text.mean_embeddings import MeanVectors, unit
 from xmtc.text.projected_vectors import ProjectedVectors
 from xmtc.text.tfidf import TfIdfSettings
-from xmtc.text.token_store import offsets_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -78,6 +80,8 @@ class SliceConfig(ModelConfig):
     """Search among vectors: flat is exact, ivf searches some cells only, auto goes by how many there are."""
     neighbours: NonNegativeInt = 100
     """Nearest training documents whose labels are candidates; 0, the paper's: labels with the nearest centroids."""
+    search_dimensions: PositiveInt = 100
+    """Numbers of the vectors by which the nearest documents are searched: the first principal axes of all."""
     shortlist: PositiveInt = 300
     """Candidates of a document, at most, in training and in prediction."""
     beta: float = Field(0.8, ge=0, le=1)
@@ -121,6 +125,7 @@ class Slice(Model):
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
         explain=True,
+        shrink=ROUND,
     )
     Config = SliceConfig
     config: SliceConfig
@@ -130,6 +135,7 @@ class Slice(Model):
     index_: DenseIndex  # of centroids
     documents_: DenseIndex | None = None  # of the training documents, whose labels are `targets_`
     targets_: Csr  # (training documents, seen labels), only with `documents_`
+    axes_: Floats  # (dimensions, those searched in), only with `documents_`
     weights_: Floats  # (seen labels, dimensions)
     biases_: Floats
 
@@ -166,11 +172,12 @@ class Slice(Model):
         kind = None if config.index == "auto" else config.index
         self.index_ = DenseIndex.of(centroids, kind, config.seed)
         if config.neighbours:
-            self.documents_, self.targets_ = DenseIndex.of(matrix, kind, config.seed), csr_array(targets)
+            self.axes_, self.targets_ = principal_axes(matrix, config.search_dimensions), csr_array(targets)
+            self.documents_ = DenseIndex.of(turned(matrix, self.axes_), kind, config.seed)
         found = self._candidates(matrix, config.shortlist)
-        self.weights_, self.biases_ = self._train(
-            matrix, targets.tocsc(), reached_by(found, len(centroids)), checkpoints
-        )
+        examples = examples_of(targets, reached_by(found, len(centroids)))
+        self.weights_, self.biases_ = self._train(matrix, examples, checkpoints)
+        self.__dict__.pop("_both", None)  # of an earlier training
 
     def _vectors_of(self, corpus: Corpus) -> Floats:
         """The training documents' vectors; keeps what makes further ones."""
@@ -188,7 +195,8 @@ class Slice(Model):
             return _nearest(self.index_, queries, count)[0]
         from xmtc.kernels.sparse_knn import vote
 
-        targets, near = self.targets_, _nearest(self.documents_, queries, self.config.neighbours)
+        targets = self.targets_
+        near = _nearest(self.documents_, turned(queries, self.axes_), self.config.neighbours)
         return vote(*near, targets.indptr, targets.indices, targets.shape[1], min(count, targets.shape[1]))[0]
 
     def _networks(self) -> list[nn.Module]:
@@ -199,21 +207,21 @@ class Slice(Model):
         assert isinstance(self.vectors_, EncoderVectors)
         return [self.vectors_.encoder]
 
-    def _train(self, matrix: Floats, positives: Any, reached: Csr, checkpoints: Checkpoints) -> tuple[Floats, Floats]:
-        """(weights, biases) of all labels, from their documents and from those that they are candidates of."""
-        labels = reached.shape[0]
-        sizes = np.diff(reached.indptr)
+    def _train(self, matrix: Floats, examples: Csr, checkpoints: Checkpoints) -> tuple[Floats, Floats]:
+        """(weights, biases) of all labels, from the documents that count for each (see `examples_of`)."""
+        labels = examples.shape[0]
+        sizes = np.diff(examples.indptr)
         order = np.argsort(-sizes, kind="stable")  # long ones first, and about equally long ones together
         size = min(self.config.block, max(8, -(-labels // (BLOCKS_A_CORE * cores()))))
         blocks = [order[start : start + size] for start in range(0, labels, size)]
-        with progress("training classifiers", int(sizes.sum()) + labels) as bar:
+        with progress("training classifiers", int(sizes.sum())) as bar:
 
             def train(at: int) -> tuple[Floats, Floats]:
                 found = checkpoints.get(f"block{at}")
                 if found is None:
-                    made = self._train_block(matrix, positives, reached, blocks[at], at)
+                    made = self._train_block(matrix, take_rows(examples, blocks[at]), at)
                     checkpoints.put(f"block{at}", found := {"weights": made[0], "biases": made[1]})
-                bar.advance(int(sizes[blocks[at]].sum()) + len(blocks[at]))
+                bar.advance(int(sizes[blocks[at]].sum()))
                 return found["weights"], found["biases"]
 
             parts = in_threads(train, range(len(blocks)))
@@ -222,19 +230,11 @@ class Slice(Model):
             weights[block], biases[block] = some, their_biases
         return weights, biases
 
-    def _train_block(
-        self, matrix: Floats, positives: Any, reached: Csr, labels: NDArray[np.int64], at: int
-    ) -> tuple[Floats, Floats]:
+    def _train_block(self, matrix: Floats, examples: Csr, at: int) -> tuple[Floats, Floats]:
         from xmtc.kernels.dense_descent import train_on_lists
 
-        documents, signs = [], []
-        for label in labels.tolist():
-            own = positives.indices[positives.indptr[label] : positives.indptr[label + 1]]
-            listed = np.union1d(own, reached.indices[reached.indptr[label] : reached.indptr[label + 1]])
-            documents.append(listed.astype(np.int32))
-            signs.append(np.where(np.isin(listed, own, assume_unique=True), 1, -1).astype(np.float32))
-        lists = offsets_of(map(len, documents)), np.concatenate(documents), np.concatenate(signs)
-        return train_on_lists(matrix, *lists, solver_of(self.config), derived_seed(self.config.seed, at))
+        indptr, seed = examples.indptr.astype(np.int64), derived_seed(self.config.seed, at)
+        return train_on_lists(matrix, indptr, examples.indices, examples.data, solver_of(self.config), seed)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.kernels.dense_topk import best_listed
@@ -272,11 +272,13 @@ class Slice(Model):
 
     def _save(self, folder: FolderWriter) -> None:
         self.vectors_.save(folder)
-        folder.arrays("index", self.index_.to_arrays())
+        folder.arrays("index", self.index_.to_arrays(), ["vectors"])
         if self.documents_ is not None:
-            folder.arrays("documents", self.documents_.to_arrays())
+            folder.arrays("documents", self.documents_.to_arrays(), ["vectors"])
+            folder.arrays("axes", {"axes": self.axes_})
             folder.matrix("targets", self.targets_)
-        folder.arrays("classifiers", {"labels": self.seen_, "weights": self.weights_, "biases": self.biases_})
+        classifiers = {"labels": self.seen_, "weights": self.weights_, "biases": self.biases_}
+        folder.arrays("classifiers", classifiers, ["weights"])
 
     def _load(self, folder: FolderReader) -> None:
         config = self.config
@@ -296,7 +298,50 @@ class Slice(Model):
         self.index_ = _read_index(folder, "index", (count, width))
         if config.neighbours and folder.has("documents.safetensors"):  # earlier versions had none
             self.targets_ = folder.matrix("targets", (None, count))
-            self.documents_ = _read_index(folder, "documents", (self.targets_.shape[0], width))
+            with folder.building("axes"):
+                self.axes_ = folder.arrays("axes")["axes"]
+                shape = (width, min(config.search_dimensions, width))
+                if self.axes_.dtype != np.float32 or self.axes_.shape != shape or not np.isfinite(self.axes_).all():
+                    raise ValueError(f"{self.axes_.dtype} {self.axes_.shape} in place of {shape} finite numbers")
+            self.documents_ = _read_index(folder, "documents", (self.targets_.shape[0], shape[1]))
+
+
+def examples_of(targets: Csr, reached: Csr) -> Csr:
+    """Labels x documents: 1 for a label's own documents, -1 for others that have it among their candidates.
+
+    >>> targets = csr_array(np.array([[1, 0], [0, 1], [0, 1]], np.float32))
+    >>> examples_of(targets, csr_array(np.array([[1, 1, 0], [0, 0, 1]], np.float32))).toarray()
+    array([[ 1., -1.,  0.],
+           [ 0.,  1.,  1.]], dtype=float32)
+    """
+    both: Csr = (reached + 2 * targets.T.tocsr()).tocsr()
+    both.sort_indices()
+    return make_csr(np.where(both.data > 1, 1, -1).astype(np.float32), both.indices, both.indptr, both.shape)
+
+
+def principal_axes(vectors: Floats, count: int) -> Floats:
+    """(dimensions, axes): the directions in which the vectors are longest, at most as many, the longest first.
+
+    >>> principal_axes(np.array([[1, 0], [-3, 0], [0, 2]], np.float32), 1).round(1).tolist()
+    [[1.0], [0.0]]
+    """
+    with threadpool_limits(1, user_api="blas"):  # sums of one thread do not depend on their number
+        axes = np.linalg.eigh((vectors.T @ vectors).astype(np.float64))[1][:, ::-1][:, :count]
+    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
+    return np.ascontiguousarray(axes * np.sign(largest), np.float32)
+
+
+def turned(vectors: Floats, axes: Floats) -> Floats:
+    """Unit vectors of the documents along these axes; a document's does not depend on which others are asked with it.
+
+    >>> turned(np.array([[3, 4, 0]], np.float32), np.eye(3, 2, dtype=np.float32)).round(1).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+    found = np.empty((len(vectors), axes.shape[1]), np.float32)
+    for start in range(0, len(vectors), QUERY_BLOCK):
+        block = slice(start, start + QUERY_BLOCK)
+        found[block] = dense_csr(vectors[block]) @ axes  # row by row, where a product of dense matrices is by tiles
+    return unit(found)
 
 
 def _nearest(index: DenseIndex, queries: Floats, count: int) -> tuple[NDArray[np.int32], Floats]:

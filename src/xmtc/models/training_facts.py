@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.sketch import Sketch
 from xmtc.errors import BadModelFolder
+from xmtc.packing import WEIGHT_TYPES
 
 #: Facts about what was fitted on validation documents, which an update leaves as it was.
 FITTED_BEFORE = ("calibration", "thresholds")
@@ -56,6 +57,9 @@ def check_facts(facts: Mapping[str, Any], folder: str) -> None:
         sound = isinstance(updates, dict) and all(type(updates.get(key)) is type(NO_UPDATE[key]) for key in NO_UPDATE)
         sound &= all(isinstance(facts.get(key, {}), dict) for key in FITTED_BEFORE)
         sound &= type(facts.get("seconds", 0.0)) in (int, float)
+        shrunk = facts.get("shrunk", {"weights": "float32", "share": 1.0})
+        sound &= isinstance(shrunk, dict) and shrunk.get("weights") in WEIGHT_TYPES
+        sound = sound and type(shrunk.get("share")) in (int, float)
     except ValueError:
         sound = False
     if not sound:

@@ -96,20 +96,22 @@ class WordEmbedding(nn.Module):
         return dropout(lookup(self.words, ids), self.dropout, rng)
 
 
-class BiLstm(nn.Module):
-    """One LSTM from the left and one from the right, with learned initial states.
+class BiRnn(nn.Module):
+    """One RNN from the left and one from the right, with learned initial states.
 
-    Packed sequences are several times slower on a CPU. Instead the right-to-left LSTM reads each document reversed
+    Packed sequences are several times slower on a CPU. Instead the right-to-left RNN reads each document reversed
     within its own length, so that padding comes last for both and is never read before a word.
-
-    >>> BiLstm(3, 4)(torch.zeros(2, 5, 3), torch.tensor([5, 2])).shape
-    torch.Size([2, 5, 8])
     """
+
+    layer: type[nn.LSTM | nn.GRU]
+    states: int
+    left: nn.LSTM | nn.GRU
+    right: nn.LSTM | nn.GRU
 
     def __init__(self, dimensions: int, hidden: int) -> None:
         super().__init__()
-        self.left, self.right = nn.LSTM(dimensions, hidden), nn.LSTM(dimensions, hidden)
-        self.initial = nn.Parameter(torch.zeros(2, 2, hidden))  # (direction, state or cell, hidden)
+        self.left, self.right = self.layer(dimensions, hidden), self.layer(dimensions, hidden)
+        self.initial = nn.Parameter(torch.zeros(2, self.states, hidden))  # (direction, state or cell, hidden)
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """(documents, tokens, dimensions) -> (documents, tokens, 2 * hidden)."""
@@ -120,12 +122,37 @@ class BiLstm(nn.Module):
         return torch.cat([left, right], -1).transpose(0, 1)
 
 
-def _run(lstm: nn.LSTM, initial: Tensor, steps: Tensor) -> Tensor:
+class BiLstm(BiRnn):
+    """With LSTMs.
+
+    >>> BiLstm(3, 4)(torch.zeros(2, 5, 3), torch.tensor([5, 2])).shape
+    torch.Size([2, 5, 8])
+    """
+
+    layer, states = nn.LSTM, 2
+    left: nn.LSTM
+    right: nn.LSTM
+
+
+class BiGru(BiRnn):
+    """With GRUs.
+
+    >>> BiGru(3, 4)(torch.zeros(2, 5, 3), torch.tensor([5, 2])).shape
+    torch.Size([2, 5, 8])
+    """
+
+    layer, states = nn.GRU, 1
+    left: nn.GRU
+    right: nn.GRU
+
+
+def _run(layer: nn.LSTM | nn.GRU, initial: Tensor, steps: Tensor) -> Tensor:
     """(tokens, documents, dimensions) -> (tokens, documents, hidden)."""
-    state, cell = (part.expand(1, steps.shape[1], -1).contiguous() for part in initial)
+    state, *cell = (part.expand(1, steps.shape[1], -1).contiguous() for part in initial)
     # On a CPU torch's LSTM does not compute with bfloat16.
     with torch.autocast("cpu", enabled=False):
-        result: Tensor = lstm(steps.to(initial.dtype) if steps.device.type == "cpu" else steps, (state, cell))[0]
+        steps = steps.to(initial.dtype) if steps.device.type == "cpu" else steps
+        result: Tensor = layer(steps, (state, *cell) if cell else state)[0]
     return result
 
 

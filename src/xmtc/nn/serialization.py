@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from xmtc.nn.layers import as_tensor
-from xmtc.storage import FolderReader
+from xmtc.storage import FolderReader, FolderWriter
 
 Arrays = Mapping[str, NDArray[Any]]
 Network = TypeVar("Network", bound=nn.Module)
@@ -24,6 +24,12 @@ def weights_of(network: nn.Module) -> dict[str, NDArray[Any]]:
     ['bias', 'weight']
     """
     return {name: weight.detach().cpu().numpy() for name, weight in network.state_dict().items()}
+
+
+def write_network(folder: FolderWriter, name: str, network: nn.Module) -> None:
+    """Write all weights as NAME.safetensors; tables and matrices may be rounded, biases and the like are not."""
+    arrays = weights_of(network)
+    folder.arrays(name, arrays, [key for key, array in arrays.items() if array.ndim > 1])
 
 
 def load_weights(network: nn.Module, arrays: Arrays) -> None:

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.labels import Csr
+from xmtc.corpus.sparse import smallest_of
 from xmtc.labelspace.tree import LabelTree
-from xmtc.search.beam import LevelScorer, beam_search
 from xmtc.storage import FolderReader
 from xmtc.text.token_store import offsets_of
 
+if TYPE_CHECKING:
+    from xmtc.kernels.row_lookup import Bitmaps
+    from xmtc.kernels.tree_search import TreeArrays
+
 LOSSES = ("squared_hinge", "logistic")
 NO_OFFSETS = np.zeros((0, 0), np.float32)  # for classifiers that are trained from nothing
-FEW_DOCUMENTS = 32  # at most, to search them one by one; more share the reading of each node's weights
+FEW_DOCUMENTS = 32  # at most, for one thread: starting others takes as long as the search for some
+MOST_TOGETHER = 2048  # documents that a thread groups by the nodes they visit
 
 
 def concatenated(arrays: list[NDArray[Any]]) -> NDArray[Any]:
@@ -94,7 +99,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LinearTree:
-    """A label's log-probability is the sum of those of the decisions on its path; see `beam_search`."""
+    """A label's log-probability is the sum of those of the decisions on its path; see `xmtc.search.beam`."""
 
     tree: LabelTree
     weights: NodeWeights
@@ -116,36 +121,48 @@ class LinearTree:
         """The children of all nodes, numbered within their level; those of the last level are labels."""
         return np.concatenate([level.indices for level in self.tree.levels]).astype(np.int32)
 
+    @cached_property
+    def _arrays(self) -> tuple[NodeWeights, Bitmaps, TreeArrays]:
+        """What the search follows; a node's bitmap says which features it has."""
+        from xmtc.kernels.row_lookup import Bitmaps, make_bitmaps
+        from xmtc.kernels.tree_search import TreeArrays
+
+        bitmaps = Bitmaps(*make_bitmaps(self.weights.node_rows, self.weights.features))
+        return self.weights, bitmaps, TreeArrays(self.level_starts, self.child_starts, self.child_ids)
+
     def search(
-        self, vectors: Csr, loss: str, beam_width: int, k: int, discount: float = 1.0
+        self,
+        vectors: Csr,
+        loss: str,
+        beam_width: int,
+        k: int,
+        discount: float = 1.0,
+        begin: tuple[int, NDArray[np.int32], NDArray[np.float32]] | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """(label ids, log-probabilities) of the k best labels of each document, as `beam_search` gives them."""
+        """(label ids, log-probabilities) of the k best labels of each document, as `beam_search` gives them.
+
+        It begins at the root, or with what something else has found: (level, nodes of each document, scores).
+        """
+        from xmtc.kernels import cores, in_threads
         from xmtc.kernels.csr import CsrArrays
-        from xmtc.kernels.tree_scoring import follow_beam
+        from xmtc.kernels.tree_search import search_tree
 
-        if vectors.shape[0] > FEW_DOCUMENTS:
-            return beam_search(self.tree, self.scorer(vectors, loss), vectors.shape[0], beam_width, k, discount)
-        tree = self.level_starts, self.child_starts, self.child_ids
-        found: tuple[NDArray[np.int32], NDArray[np.float32]] = follow_beam(
-            CsrArrays.of(vectors), self.weights, *tree, LOSSES.index(loss), beam_width, k, discount
-        )
-        return found
+        documents = vectors.shape[0]
+        if vectors.shape[1] > self.width:
+            raise ValueError(f"documents with {vectors.shape[1]} features for a tree of {self.width}")
+        ids = np.full((documents, k), -1, np.int32)
+        scores = np.full((documents, k), -np.inf, np.float32)
+        root = 0, np.zeros((documents, 1), np.int32), np.zeros((documents, 1), np.float32)
+        how = *self._arrays, LOSSES.index(loss), beam_width, discount, *(begin or root)
+        pieces = cores() * -(-documents // (cores() * MOST_TOGETHER)) if documents > FEW_DOCUMENTS else 1
+        ends = [documents * at // pieces for at in range(pieces + 1)]
 
-    def scorer(self, vectors: Csr, loss: str) -> LevelScorer:
-        """What `beam_search` asks for the log-probabilities of children of nodes, for these documents."""
-        from xmtc.kernels.csr import CsrArrays
-        from xmtc.kernels.tree_scoring import score_children
+        def search(at: int) -> None:
+            here = slice(ends[at], ends[at + 1])
+            search_tree(CsrArrays.of(vectors), ends[at], *how, ids[here], scores[here])
 
-        rows, kind = CsrArrays.of(vectors), LOSSES.index(loss)
-
-        def score(depth: int, documents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-            order = np.argsort(nodes, kind="stable")  # a node's weights are then read once for all its documents
-            sizes = np.diff(self.tree.levels[depth].indptr)[nodes].astype(np.int64)
-            starts = np.cumsum(sizes) - sizes
-            pairs = documents[order], nodes[order] + self.level_starts[depth], starts[order], int(sizes.sum())
-            return score_children(rows, self.width, self.weights, self.child_starts, *pairs, kind)
-
-        return score
+        in_threads(search, range(pieces))
+        return ids, scores
 
     def path(self, label: int) -> list[Step]:
         """The decisions that lead to a label, from the root down."""
@@ -174,18 +191,31 @@ class LinearTree:
         """The part of a decision's score that no feature contributes."""
         return float(self.weights.biases[self.child_starts[step.node] + step.child])
 
-    def to_arrays(self, half: bool = False) -> dict[str, NDArray[Any]]:
-        """Everything as flat arrays, for storage; `half`: weights with 16 bits, which is 3 digits."""
-        weights = self.weights._asdict()
-        if half:
-            weights["weights"] = self.weights.weights.astype(np.float16)
-        return {**self.tree.to_arrays(), **weights, "width": np.array([self.width], np.int64)}
+    def pruned(self, share: float) -> LinearTree:
+        """This tree with its largest weights only, this share of them; of equal ones perhaps more."""
+        old = self.weights
+        kept = np.abs(old.weights) >= smallest_of(old.weights, share)
+        before = offsets_of(kept)
+        entries = before[old.entries]
+        rows = np.diff(entries) > 0  # features of a node that still have a weight
+        weights = old._replace(
+            node_rows=offsets_of(rows)[old.node_rows],
+            features=old.features[rows],
+            entries=np.append(entries[:-1][rows], entries[-1]),
+            children=old.children[kept],
+            weights=old.weights[kept],
+        )
+        return LinearTree(self.tree, weights, self.width)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything as flat arrays, for storage."""
+        return {**self.tree.to_arrays(), **self.weights._asdict(), "width": np.array([self.width], np.int64)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], labels: int, width: int) -> LinearTree:
         """The inverse of `to_arrays`; a ValueError if the arrays do not fit together. `check` then reads them."""
         parts = {name: arrays[name] for name in NodeWeights._fields}
-        if parts["weights"].dtype == np.float16:
+        if parts["weights"].dtype == np.float16:  # as format 2 had them
             parts["weights"] = parts["weights"].astype(np.float32)
         made = cls(LabelTree.from_arrays(arrays), NodeWeights(**parts), width)
         if made.tree.labels != labels or arrays["width"].tolist() != [width]:

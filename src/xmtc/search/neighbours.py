@@ -226,9 +226,9 @@ class DocumentSearch:
         """Write all that is needed to search again."""
         self.vectors.save(folder)
         if isinstance(self.index, SparseIndex):
-            folder.matrix("index", self.index.columns)
+            folder.matrix("index", self.index.columns, weights=True)
         else:
-            folder.arrays("index", self.index.to_arrays())
+            folder.arrays("index", self.index.to_arrays(), ["vectors"])
         if self.texts is not None:
             folder.arrays("texts", {"digests": self.texts})
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
@@ -11,7 +14,12 @@ from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
 from xmtc.progress import progress
 
+if TYPE_CHECKING:
+    from xmtc.kernels.sparse_knn import DenseColumns
+
 QUERY_BLOCK = 2048
+DENSE = 1 / 3  # of all rows: from here on a column is quicker with its zeros
+DENSE_MEMORY = 1 / 8  # that such columns may take, of what the index itself takes
 
 
 class SparseIndex:
@@ -34,6 +42,16 @@ class SparseIndex:
     def __len__(self) -> int:
         return int(self.columns.shape[1])
 
+    @cached_property
+    def _dense(self) -> DenseColumns:
+        """The columns of so many rows that adding up all is quicker; their copies take little memory."""
+        from xmtc.kernels.csr import CsrArrays
+        from xmtc.kernels.sparse_knn import DenseColumns, dense_columns
+
+        most = int(DENSE_MEMORY * 8 * self.columns.nnz) // (4 * max(1, len(self)))
+        least = max(1, int(DENSE * len(self)))
+        return DenseColumns(*dense_columns(CsrArrays.of(self.columns), len(self), least, most))
+
     def nearest(
         self, queries: Csr, k: int, start: NDArray[np.float32] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -50,13 +68,21 @@ class SparseIndex:
         k = min(k, len(self))
         floor = 0.0 if start is None else -np.inf
         sums = np.zeros(len(self), np.float32) if start is None else start
-        parts = [(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32))]
+
+        def search(block: Csr) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+            rows = CsrArrays(block.indptr, block.indices, block.data.astype(np.float32, copy=False))
+            found: tuple[NDArray[np.int32], NDArray[np.float32]] = nearest_rows(
+                rows, CsrArrays.of(self.columns), self._dense, sums, floor, k
+            )
+            return found
+
+        if queries.shape[0] <= QUERY_BLOCK:  # the way of single texts, where microseconds count
+            return search(queries)
+        parts = []
         with progress("searching", queries.shape[0]) as bar:
             for first in range(0, queries.shape[0], QUERY_BLOCK):
-                block = take_rows(queries, slice(first, first + QUERY_BLOCK))
-                rows = CsrArrays(block.indptr, block.indices, block.data.astype(np.float32, copy=False))
-                parts.append(nearest_rows(rows, CsrArrays.of(self.columns), sums, floor, k))
-                bar.advance(block.shape[0])
+                parts.append(search(take_rows(queries, slice(first, first + QUERY_BLOCK))))
+                bar.advance(len(parts[-1][0]))
         return np.concatenate([ids for ids, _ in parts]), np.concatenate([scores for _, scores in parts])
 
     def widened(self, width: int) -> SparseIndex:

@@ -55,8 +55,8 @@ def word_table(settings: WordSettings, tokenizer: WordTokenizer, tokens: TokenSt
     return fill_missing(table, known, learn_vectors(tokens, len(tokenizer), table.shape[1], seed))
 
 
-class WordSettings(BaseModel):
-    """Texts as sequences of word vectors; `xmtc.text.word_vectors` says which files of vectors can be read."""
+class VocabularySettings(BaseModel):
+    """Texts as sequences of words."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
@@ -66,6 +66,11 @@ class WordSettings(BaseModel):
     """Leave out words that fewer training documents have; they are read as unknown."""
     max_tokens: PositiveInt = 500
     """Read only so many words of a document, from its beginning."""
+
+
+class WordSettings(VocabularySettings):
+    """Texts as sequences of word vectors; `xmtc.text.word_vectors` says which files of vectors can be read."""
+
     vectors: str = LEARN
     """Vectors to begin with: learn (from the training documents), random, or a file of word vectors."""
     missing: Literal["learn", "random"] = "learn"

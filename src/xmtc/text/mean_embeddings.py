@@ -73,7 +73,8 @@ class MeanVectors:
     def save(self, folder: FolderWriter) -> None:
         """Write the tokenizer and the vectors of words."""
         folder.text("tokenizer.json", self.tokenizer.to_json())
-        folder.arrays("word_vectors", {"table": self.table, **({} if self.idf is None else {"idf": self.idf})})
+        idf = {} if self.idf is None else {"idf": self.idf}
+        folder.arrays("word_vectors", {"table": self.table, **idf}, ["table"])
 
     @classmethod
     def load(cls, folder: FolderReader, weighted: bool, max_tokens: int | None) -> MeanVectors:

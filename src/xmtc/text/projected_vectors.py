@@ -81,7 +81,8 @@ class ProjectedVectors:
     def save(self, folder: FolderWriter) -> None:
         """Write the fitted state."""
         self.source.save(folder)
-        folder.arrays("projection", {"table": np.zeros((0, 0), np.float32) if self.table is None else self.table})
+        table = np.zeros((0, 0), np.float32) if self.table is None else self.table
+        folder.arrays("projection", {"table": table}, ["table"])
 
     @classmethod
     def load(cls, folder: FolderReader, settings: TfIdfSettings) -> ProjectedVectors:

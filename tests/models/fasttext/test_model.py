@@ -240,5 +240,5 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, change: Any) -> None
 
 def test_only_filled_buckets_are_kept(tmp_path: Path) -> None:
     FastText(**SMALL).fit(order_matters(40)).save(tmp_path / "model")
-    arrays = storage._mapped(tmp_path / "model" / "vectors.safetensors")
+    arrays = storage.read_arrays(tmp_path / "model" / "vectors.safetensors")
     assert len(arrays["table"]) < 200

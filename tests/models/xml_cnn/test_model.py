@@ -201,7 +201,7 @@ def test_settings_that_do_not_fit_to_the_weights(tmp_path: Path, change: dict[st
 
 
 def change_weights(folder: Path, name: str, dtype: type[Any]) -> None:
-    arrays = {key: np.array(array) for key, array in storage._mapped(folder / "network.safetensors").items()}
+    arrays = {key: np.array(array) for key, array in storage.read_arrays(folder / "network.safetensors").items()}
     arrays[name] = arrays[name].astype(dtype)
     storage.FolderWriter(folder).arrays("network", arrays)
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))

@@ -36,7 +36,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.errors import ConfigError
 from xmtc.models.aplc_xlnet.costs import parameter_count
 from xmtc.models.aplc_xlnet.label_clusters import FrequencyClusters
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.fine_tuning import FineTunedModel
 from xmtc.nn.encoders.settings import EncoderSettings, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
@@ -146,6 +146,7 @@ class AplcXlNet(FineTunedModel):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = AplcConfig
     config: AplcConfig

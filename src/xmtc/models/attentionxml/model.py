@@ -41,7 +41,7 @@ from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.labelspace.tree import LabelTree, build_tree
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.nn.settings import TrainingSettings
 from xmtc.predictions import Predictions, ScoreKind
@@ -146,6 +146,7 @@ class AttentionXml(Model):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = AttentionXmlConfig
     config: AttentionXmlConfig
@@ -370,14 +371,14 @@ class AttentionXml(Model):
         return Explanation.of_spans(self._fitted().name(label), float(np.mean(probabilities)), text, spans, evidence)
 
     def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
+        from xmtc.nn.serialization import write_network
 
         folder.text("tokenizer.json", self.tokenizer_.to_json())
         folder.arrays("search", {"beam_width": np.array([self.beam_width_]), "seen": self.seen_.ids})
         for at, member in enumerate(self.members_):
             folder.arrays(f"tree{at}", member.tree.to_arrays())
             for depth, network in enumerate(member.networks):
-                folder.arrays(f"tree{at}-level{depth}", weights_of(network))
+                write_network(folder, f"tree{at}-level{depth}", network)
 
     def _load(self, folder: FolderReader) -> None:
         import torch

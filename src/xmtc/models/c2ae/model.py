@@ -29,7 +29,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.nn.settings import Epoch, TrainingSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.seeding import derived_seed
@@ -92,6 +92,7 @@ class C2ae(Model):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = C2aeConfig
     config: C2aeConfig
@@ -140,10 +141,10 @@ class C2ae(Model):
         return Predictions(ids, scores, self._fitted(), self.score_kind)
 
     def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
+        from xmtc.nn.serialization import write_network
 
         self.vectors_.save(folder)
-        folder.arrays(WEIGHTS, weights_of(self.network_))
+        write_network(folder, WEIGHTS, self.network_)
 
     def _load(self, folder: FolderReader) -> None:
         from xmtc.nn.serialization import read_network

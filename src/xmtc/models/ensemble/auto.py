@@ -33,7 +33,7 @@ from xmtc.errors import ConfigError, MissingExtra, XmtcError
 from xmtc.memory import available_memory
 from xmtc.models.base import Model
 from xmtc.models.calibration import LIST_LENGTH
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.ensemble.blend import Ensemble, split_holdout
 from xmtc.models.ensemble.search_space import CANDIDATES, Candidate, Facts
 from xmtc.models.ensemble.stacking import Choice, choose
@@ -113,6 +113,7 @@ class Auto(Ensemble):
         score=ScoreKind.PROBABILITY,
         explain=True,
         weights=frozenset({"documents", "labels"}),
+        shrink=PRUNE,
     )
     Config = AutoConfig
     config: AutoConfig

@@ -16,6 +16,7 @@ every member that was kept, never a score for every label.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -28,10 +29,11 @@ from xmtc.corpus.corpus import Corpus, WeightKind
 from xmtc.errors import BadModelFolder, ConfigError, MissingExtra, XmtcError
 from xmtc.models.base import Model
 from xmtc.models.calibration import LIST_LENGTH
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import PRUNE, Capabilities, ModelConfig, Shrinking
 from xmtc.models.ensemble.stacking import FEWEST, Stack, Table, choose
 from xmtc.models.explanation import Explanation
 from xmtc.models.registry import CATALOGUE, make, model_class
+from xmtc.packing import WeightType
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.storage import FolderReader, FolderWriter
 
@@ -109,6 +111,23 @@ class Ensemble(Model):
     def _networks(self) -> list[nn.Module]:
         return [network for member in self.members_ for network in member._networks()]
 
+    def shrunk(self, weight_type: WeightType, share: float = 1.0) -> Self:
+        """With its members shrunk, those that can be: each keeps this share of its own weights."""
+        made = super().shrunk(weight_type, share)
+        made.members_ = [
+            member.shrunk(weight_type, share if "prune" in member.shrinking else 1.0) if member.shrinking else member
+            for member in self.members_
+        ]
+        return made
+
+    def _pruned(self, share: float) -> Self:
+        return copy(self)  # its members are
+
+    @property
+    def shrinking(self) -> frozenset[Shrinking]:
+        """What can make the folder of one member smaller at least."""
+        return frozenset[Shrinking]().union(*(member.shrinking for member in self.members_))
+
     def _save(self, folder: FolderWriter) -> None:
         facts = []
         folder.arrays("stack", self.stack_.to_arrays())
@@ -173,6 +192,7 @@ class Blend(Ensemble):
         score=ScoreKind.PROBABILITY,
         explain=True,
         weights=frozenset({"documents", "labels"}),
+        shrink=PRUNE,
     )
     Config = BlendConfig
     config: BlendConfig

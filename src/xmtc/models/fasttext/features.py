@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,17 @@ from xmtc.text.token_store import TokenStore, offsets_of
 
 Rows = NDArray[np.int32]
 TEXT = 0  # the row that every text has
+
+
+class Inputs(NamedTuple):
+    """Text i has the rows rows[offsets[i] : offsets[i + 1]], each with its share in the text's vector.
+
+    Without any shares all rows of a text count the same.
+    """
+
+    rows: Rows
+    offsets: NDArray[np.int64]
+    shares: NDArray[np.float32] = np.zeros(0, np.float32)
 
 
 class WordNgrams:

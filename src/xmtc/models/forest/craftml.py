@@ -25,7 +25,7 @@ from pydantic import Field, PositiveInt
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import unit_rows
-from xmtc.models.config import Capabilities
+from xmtc.models.config import PRUNE, Capabilities
 from xmtc.models.forest.model import DocumentForest, ForestConfig
 from xmtc.predictions import ScoreKind
 
@@ -63,6 +63,7 @@ class CraftMl(DocumentForest):
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        shrink=PRUNE,
     )
     Config = CraftMlConfig
     config: CraftMlConfig

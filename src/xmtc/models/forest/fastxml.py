@@ -23,7 +23,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
-from xmtc.models.config import Capabilities
+from xmtc.models.config import PRUNE, Capabilities
 from xmtc.models.forest.model import DocumentForest, ForestConfig
 from xmtc.predictions import ScoreKind
 
@@ -63,6 +63,7 @@ class FastXml(DocumentForest):
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        shrink=PRUNE,
     )
     Config = FastXmlConfig
     config: FastXmlConfig

@@ -13,7 +13,8 @@ the label's share among all training documents add up to the score.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,9 +173,14 @@ class DocumentForest(Model):
             f"of all training documents {start:.3f} have it; words change that on the way to the leaves",
         )
 
+    def _pruned(self, share: float) -> Self:
+        made = copy(self)
+        made.trees_ = self.trees_.pruned(share)
+        return made
+
     def _save(self, folder: FolderWriter) -> None:
         self.vectors_.save(folder)
-        folder.arrays(FOREST, {"shape": self._shape(), **self.trees_.to_arrays()})
+        folder.arrays(FOREST, {"shape": self._shape(), **self.trees_.to_arrays()}, ["split_weights"])
 
     def _shape(self) -> NDArray[np.int64]:
         """Trees, features of the documents, labels."""

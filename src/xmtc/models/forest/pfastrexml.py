@@ -13,7 +13,7 @@ Cost: that of `fastxml`, and in prediction the mean documents of some hundred la
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,9 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
-from xmtc.corpus.sparse import make_csr
+from xmtc.corpus.sparse import make_csr, pruned
 from xmtc.labelspace.propensity import Propensity
-from xmtc.models.config import Capabilities
+from xmtc.models.config import PRUNE, Capabilities
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.models.forest.fastxml import FastXml, FastXmlConfig
 from xmtc.predictions import ScoreKind
@@ -63,6 +63,7 @@ class PfastreXml(FastXml):
         input=frozenset({"text", "features"}),
         score=ScoreKind.RANKING,
         explain=True,
+        shrink=PRUNE,
     )
     Config = PfastreXmlConfig
     config: PfastreXmlConfig
@@ -122,9 +123,14 @@ class PfastreXml(FastXml):
         )
         return Explanation(name, float(score), strongest(words, total), evidence)
 
+    def _pruned(self, share: float) -> Self:
+        made = super()._pruned(share)
+        made.centroids_ = pruned(self.centroids_, share)  # `squares_` stay: the lengths are those of whole centroids
+        return made
+
     def _save(self, folder: FolderWriter) -> None:
         super()._save(folder)
-        folder.matrix("centroids", self.centroids_)
+        folder.matrix("centroids", self.centroids_, weights=True)
         folder.arrays("squares", {"squares": self.squares_})
 
     def _load(self, folder: FolderReader) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xmtc.corpus.sparse import smallest_of
 from xmtc.kernels import cores, in_threads
 from xmtc.text.token_store import offsets_of
 
@@ -97,6 +98,16 @@ class DocumentTrees:
 
         found = in_threads(vote, parts(leaves.shape[1], leaves.shape[1]))
         return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])
+
+    def pruned(self, share: float) -> DocumentTrees:
+        """These trees with the largest weights of their splits only, this share of them; of equal ones perhaps more."""
+        old = self.arrays
+        kept = np.abs(old.split_weights) >= smallest_of(old.split_weights, share)
+        weights, features = old.split_weights[kept], old.split_features[kept]
+        ends = offsets_of(kept)[old.split_indptr]
+        return DocumentTrees(
+            self.roots, old._replace(split_weights=weights, split_features=features, split_indptr=ends)
+        )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything as flat arrays, for storage."""

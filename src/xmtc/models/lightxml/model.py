@@ -35,7 +35,7 @@ from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.fine_tuning import FineTunedModel
 from xmtc.nn.encoders.settings import EncoderSettings, TransformerTraining
 from xmtc.nn.settings import Epoch
@@ -111,6 +111,7 @@ class LightXml(FineTunedModel):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = LightXmlConfig
     config: LightXmlConfig

@@ -2,7 +2,8 @@
 
 Tagami: "AnnexML: Approximate Nearest Neighbor Search for Extreme Multi-label Classification", KDD 2017.
 
-What it does: a graph joins each training document with those of the most similar labels. Each learner learns to divide
+What it does: a graph joins each training document with those of the most similar labels, by the share of their labels
+that it has; few are taken several times. Each learner learns to divide
 documents into clusters by their features so that neighbours in the graph stay together, and then, in each cluster, a
 vector for each feature: the sum of a document's vectors is to have a higher cosine with its neighbours than with random
 documents (pairwise ranking, AdaGrad). The nearest training documents in the cluster of a document vote for its labels.
@@ -26,8 +27,8 @@ from scipy.sparse import csr_array
 
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
-from xmtc.models.config import Capabilities
-from xmtc.models.local_embedding.label_graph import label_neighbours
+from xmtc.models.config import ROUND, Capabilities
+from xmtc.models.local_embedding.label_graph import ranking_graph
 from xmtc.models.local_embedding.model import LocalEmbedding, LocalEmbeddingConfig
 from xmtc.predictions import ScoreKind
 
@@ -51,7 +52,7 @@ class AnnexMlConfig(LocalEmbeddingConfig):
     """Random documents that the neighbours of a document are compared with."""
     learning_rate: PositiveFloat = 0.1
     """Step size at the beginning; features that were met often take smaller steps."""
-    gamma: PositiveFloat = 5.0
+    gamma: PositiveFloat = 10.0
     """How sharply a difference of cosines counts in the loss."""
 
 
@@ -71,6 +72,7 @@ class AnnexMl(LocalEmbedding):
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        shrink=ROUND,
     )
     Config = AnnexMlConfig
     config: AnnexMlConfig
@@ -83,7 +85,7 @@ class AnnexMl(LocalEmbedding):
         if clusters == 1:
             none = np.zeros(0, np.float32)
             return make_csr(none, none.astype(np.int32), np.zeros(2, np.int64), (1, width))
-        graph, _ = label_neighbours(targets, config.label_neighbours, np.random.default_rng(seed))
+        graph = ranking_graph(targets, config.label_neighbours, np.random.default_rng(seed))
         weights = learn_partition(
             CsrArrays.of(features),
             width,
@@ -102,7 +104,7 @@ class AnnexMl(LocalEmbedding):
         from xmtc.kernels.local_embedding import learn_ranking
 
         config = self.config
-        graph, _ = label_neighbours(targets, config.label_neighbours, np.random.default_rng(seed))
+        graph = ranking_graph(targets, config.label_neighbours, np.random.default_rng(seed))
         table: Floats = learn_ranking(
             CsrArrays.of(features),
             features.shape[1],

@@ -15,12 +15,13 @@ SHARD = 65_536  # documents that are searched at once; more are dealt out at ran
 
 
 def label_neighbours(
-    targets: Csr, k: int, rng: np.random.Generator, itself: bool = False
+    targets: Csr, k: int, rng: np.random.Generator, itself: bool = False, by_share: bool = False
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """(documents, cosines of the label vectors): for each document the k with the most similar labels, -1: no more.
 
     Documents with the same labels are all equally near, so a random order decides among them. Above SHARD documents
-    they are dealt out into parts of about that size, and neighbours are found within a part.
+    they are dealt out into parts of about that size, and neighbours are found within a part. With `by_share`, not the
+    cosine counts but which share of the other's labels a document has.
 
     >>> ones = make_csr(np.ones(4, np.float32), np.array([0, 0, 1, 1]), np.array([0, 1, 3, 4]), (3, 2))
     >>> label_neighbours(ones, 1, np.random.default_rng(0))[0].ravel().tolist()
@@ -29,9 +30,10 @@ def label_neighbours(
     count = targets.shape[0]
     ids, cosines = np.full((count, k), -1, np.int32), np.zeros((count, k), np.float32)
     vectors = unit_rows(targets)
+    others = share_rows(targets) if by_share else vectors
     for members in np.array_split(rng.permutation(count), -(-count // SHARD)):
-        some = take_rows(vectors, members)
-        found, near = SparseIndex.of(some).nearest(some, k if itself else k + 1)
+        index = SparseIndex.of(take_rows(others, members))
+        found, near = index.nearest(take_rows(vectors, members), k if itself else k + 1)
         good = found >= 0
         if not itself:
             good &= found != np.arange(len(members))[:, None]
@@ -41,6 +43,26 @@ def label_neighbours(
         ids[members, : found.shape[1]] = found
         cosines[members, : found.shape[1]] = np.where(kept, np.take_along_axis(near, order, 1), 0)
     return ids, cosines
+
+
+def ranking_graph(targets: Csr, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """AnnexML's neighbours: by the share of their labels, and over again where there are fewer than k; -1: none.
+
+    >>> ones = make_csr(np.ones(4, np.float32), np.array([0, 0, 1, 2]), np.array([0, 1, 3, 4]), (3, 3))
+    >>> ranking_graph(ones, 2, np.random.default_rng(0)).tolist()
+    [[1, 1], [0, 0], [-1, -1]]
+    """
+    ids, _ = label_neighbours(targets, k, rng, by_share=True)
+    counts = np.maximum((ids >= 0).sum(axis=1, keepdims=True), 1)
+    graph: NDArray[np.int32] = np.take_along_axis(ids, np.arange(ids.shape[1])[None] % counts, axis=1)
+    return graph
+
+
+def share_rows(targets: Csr) -> Csr:
+    """The rows with 1 / their number of labels in place of 1."""
+    sizes = np.diff(targets.indptr)
+    data = np.repeat(1 / np.maximum(sizes, 1), sizes).astype(np.float32)
+    return make_csr(data, targets.indices, targets.indptr, targets.shape)
 
 
 def similarity_pairs(targets: Csr, k: int, rng: np.random.Generator) -> Csr:

@@ -244,7 +244,7 @@ class LocalEmbedding(Model):
         self.vectors_.save(folder)
         folder.matrix("targets", self.targets_)
         for at, learner in enumerate(self.learners_):
-            folder.arrays(f"learner{at}", learner.to_arrays())
+            folder.arrays(f"learner{at}", learner.to_arrays(), ["partition.data", "embeddings", "table"])
         if self.ids_ is not None:
             folder.strings(IDS, self.ids_)
 

@@ -23,7 +23,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr, unit_rows
-from xmtc.models.config import Capabilities
+from xmtc.models.config import ROUND, Capabilities
 from xmtc.models.local_embedding.label_graph import similarity_pairs
 from xmtc.models.local_embedding.model import LocalEmbedding, LocalEmbeddingConfig
 from xmtc.models.local_embedding.regression import ridge, sparse_embeddings
@@ -44,7 +44,7 @@ class SleecConfig(LocalEmbeddingConfig):
     """Training documents with the most similar labels, to which each is to be near."""
     neighbours: PositiveInt = 25
     """How many of the nearest training documents of each learner vote."""
-    power: NonNegativeFloat = Field(4.0, allow_inf_nan=False)
+    power: NonNegativeFloat = Field(8.0, allow_inf_nan=False)
     """A neighbour's vote is its cosine to this power: 0, as in the paper, and all votes count the same."""
     iterations: PositiveInt = 10
     """Steps of the singular value projection, at most."""
@@ -72,6 +72,7 @@ class Sleec(LocalEmbedding):
         input=frozenset({"text", "features"}),
         score=ScoreKind.PROBABILITY,
         explain=True,
+        shrink=ROUND,
     )
     Config = SleecConfig
     config: SleecConfig

@@ -37,7 +37,7 @@ from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
 from xmtc.errors import ConfigError, XmtcError
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.nn.settings import Epoch, TrainingSettings
 from xmtc.predictions import Predictions, ScoreKind
@@ -163,6 +163,7 @@ class RankAe(Model):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = RankAeConfig
     config: RankAeConfig
@@ -286,10 +287,10 @@ class RankAe(Model):
         return Explanation(self._fitted().name(label), float(np.nan_to_num(scores[0])), shares, tuple(evidence))
 
     def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
+        from xmtc.nn.serialization import write_network
 
         self.vectors_.save(folder)
-        folder.arrays(WEIGHTS, weights_of(self.network_))
+        write_network(folder, WEIGHTS, self.network_)
 
     def _load(self, folder: FolderReader) -> None:
         import torch

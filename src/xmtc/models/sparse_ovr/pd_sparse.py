@@ -32,7 +32,7 @@ from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr, with_dense
 from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.memory import give_back_memory
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.label_classifiers import LabelClassifiers
 from xmtc.predictions import ScoreKind
 from xmtc.progress import Progress, progress
@@ -97,6 +97,7 @@ class PdSparse(LabelClassifiers):
         score=ScoreKind.RANKING,
         explain=True,
         weights=frozenset({"documents"}),
+        shrink=PRUNE,
     )
     Config = PdSparseConfig
     config: PdSparseConfig

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.sparse_ovr.separable import SeparableClassifiers
 from xmtc.predictions import ScoreKind
 from xmtc.search.label_blocks import Block
@@ -70,6 +70,7 @@ class PpdSparse(SeparableClassifiers):
         score=ScoreKind.RANKING,
         explain=True,
         weights=frozenset({"documents", "labels"}),
+        shrink=PRUNE,
     )
     Config = PpdSparseConfig
     config: PpdSparseConfig

@@ -25,7 +25,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.sparse import make_csr
 from xmtc.labelspace.propensity import PROPENSITIES
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.sparse_ovr.separable import SeparableClassifiers
 from xmtc.predictions import ScoreKind
 from xmtc.search.label_blocks import Block
@@ -72,6 +72,7 @@ class ProXml(SeparableClassifiers):
         score=ScoreKind.RANKING,
         explain=True,
         weights=frozenset({"documents", "labels"}),
+        shrink=PRUNE,
     )
     Config = ProXmlConfig
     config: ProXmlConfig

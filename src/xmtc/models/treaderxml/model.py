@@ -46,7 +46,7 @@ from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.labelspace.tree import build_tree
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities
+from xmtc.models.config import ROUND, Capabilities
 from xmtc.models.explanation import Explanation
 from xmtc.models.treaderxml.settings import TReaderXmlConfig
 from xmtc.models.treaderxml.teacher import Strongest, Teacher, label_texts
@@ -92,6 +92,7 @@ class TReaderXml(Model):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = TReaderXmlConfig
     config: TReaderXmlConfig
@@ -336,11 +337,11 @@ class TReaderXml(Model):
         return Explanation.of_spans(labels.name(label), score, text, spans, evidence)
 
     def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
+        from xmtc.nn.serialization import write_network
 
         folder.text("tokenizer.json", self.tokenizer_.to_json())
         self.knowledge_.save(folder)
-        folder.arrays(WEIGHTS, weights_of(self.scorer_.network))
+        write_network(folder, WEIGHTS, self.scorer_.network)
         if self.scorer_.candidates is not None and self.scorer_.candidates.clusters is not None:
             folder.matrix("clusters", self.scorer_.candidates.clusters)
 

@@ -25,6 +25,7 @@ the weights that are not dropped.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
@@ -40,12 +41,12 @@ from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree
 from xmtc.memory import give_back_memory
 from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
 from xmtc.nn.encoders.settings import EncoderSettings, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.beam import beam_search
+from xmtc.search.beam import descend
 from xmtc.search.linear_training import child_documents, reached_by, train_level, work_of
 from xmtc.search.linear_tree import LinearTree, NodeWeights, read_tree
 from xmtc.seeding import derived_seed
@@ -145,6 +146,7 @@ class XTransformer(Model):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=PRUNE,
     )
     Config = XTransformerConfig
     config: XTransformerConfig
@@ -330,12 +332,13 @@ class XTransformer(Model):
             return tree.search(features, config.ranker.loss, config.beam_width, k, config.discount)
         scores = self.networks_[at].scores(vectors)[:, tree.tree.levels[0].indices]  # (documents, clusters)
         probabilities = -np.square(np.maximum(0, 1 - scores)).ravel()
-        rank = tree.scorer(features, config.ranker.loss)
-
-        def score(depth: int, documents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-            return rank(depth, documents, nodes) if depth else probabilities
-
-        return beam_search(tree.tree, score, features.shape[0], config.beam_width, k, config.discount)
+        documents, top, ends_here = features.shape[0], tree.tree.levels[0], tree.tree.depth == 1
+        root, nothing = np.zeros(documents, np.int64), np.zeros(documents, np.float32)
+        keep = k if ends_here else config.beam_width
+        clusters = descend(top, probabilities, np.arange(documents), root, nothing, documents, keep)
+        if ends_here:
+            return clusters
+        return tree.search(features, config.ranker.loss, config.beam_width, k, config.discount, (1, *clusters))
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         parts = [
@@ -399,16 +402,21 @@ class XTransformer(Model):
         shown = tuple((terms[int(words.indices[i])], float(total[i])) for i in order if total[i] != 0)
         return Explanation(self._fitted().name(label), score, shown, tuple(evidence))
 
+    def _pruned(self, share: float) -> Self:
+        made = copy(self)
+        made.rankers_ = [ranker.pruned(share) for ranker in self.rankers_]
+        return made
+
     def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
+        from xmtc.nn.serialization import write_network
 
         self.vectors_.save(folder)
         folder.text("tokenizer.json", self.tokenizer_.to_json())
         folder.json("encoder", self.networks_[0].encoder.facts())
         for at, network in enumerate(self.networks_):
-            folder.arrays(f"matcher{at}", weights_of(network))
+            write_network(folder, f"matcher{at}", network)
         for at, ranker in enumerate(self.rankers_):
-            folder.arrays(f"ranker{at}", ranker.to_arrays())
+            folder.arrays(f"ranker{at}", ranker.to_arrays(), ["weights"])
 
     def _load(self, folder: FolderReader) -> None:
         from xmtc.models.x_transformer.matcher import Matcher

@@ -18,31 +18,27 @@ and labels x bottleneck, seven numbers for each weight. With far more than 100,0
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
-from xmtc.labelspace.tree import LabelTree
-from xmtc.models.base import Model
-from xmtc.models.config import Capabilities, ModelConfig
+from xmtc.models.config import ROUND, Capabilities, ModelConfig
+from xmtc.models.xml_cnn.flat import WEIGHTS, FlatTextModel
 from xmtc.nn.settings import Epoch, TrainingSettings
-from xmtc.predictions import Predictions, ScoreKind
+from xmtc.predictions import ScoreKind
 from xmtc.seeding import derived_seed
-from xmtc.storage import FolderReader, FolderWriter
+from xmtc.storage import FolderReader
 from xmtc.text.embedding_table import WordSettings
 from xmtc.text.word_tokenizer import WordTokenizer
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from xmtc.models.xml_cnn.bilstm import BiLstmNetwork
     from xmtc.models.xml_cnn.network import ConvolutionNetwork
     from xmtc.nn.serialization import Arrays
-
-WEIGHTS = "network"
 
 
 class XmlCnnTraining(TrainingSettings):
@@ -76,7 +72,7 @@ class XmlCnnConfig(ModelConfig):
     training: XmlCnnTraining = XmlCnnTraining()
 
 
-class XmlCnn(Model):
+class XmlCnn(FlatTextModel):
     """Convolutions over the words, dynamic max-pooling, a bottleneck, and a score for every label.
 
     >>> tags = [["fruit"], ["fruit"], ["weather"], ["weather"]]
@@ -94,11 +90,11 @@ class XmlCnn(Model):
         gpu=True,
         extra="neural",
         weights=frozenset({"documents"}),
+        shrink=ROUND,
     )
     Config = XmlCnnConfig
     config: XmlCnnConfig
 
-    tokenizer_: WordTokenizer
     network_: ConvolutionNetwork | BiLstmNetwork
 
     def memory_needed(self, corpus: Corpus) -> int:
@@ -118,8 +114,7 @@ class XmlCnn(Model):
 
         from xmtc.nn.datasets import prepare_word_datasets
         from xmtc.nn.layers import seeded
-        from xmtc.nn.level import Beam, LevelLearner
-        from xmtc.nn.trainer import train
+        from xmtc.nn.level import LevelLearner
 
         config = self.config
         self.tokenizer_, table, train_set, valid_set = prepare_word_datasets(
@@ -128,10 +123,7 @@ class XmlCnn(Model):
         seed = derived_seed(config.seed, 0)
         with seeded(seed):
             self.network_ = self._network(torch.from_numpy(table), len(corpus.labels))
-        beams = [Beam.at_root(len(part.tokens)) for part in (train_set, valid_set)]
-        learner = LevelLearner(self.network_, _flat(len(corpus.labels)), train_set, beams[0], valid_set, beams[1])
-        self.network_.init_output_bias(learner.share_of_positives())
-        train(learner, config.training.at(0), seed, checkpoints, WEIGHTS)
+        self._train(LevelLearner, train_set, valid_set, checkpoints, seed)
 
     def _network(self, table: Tensor, labels: int) -> ConvolutionNetwork | BiLstmNetwork:
         from xmtc.models.xml_cnn.bilstm import BiLstmNetwork
@@ -139,26 +131,6 @@ class XmlCnn(Model):
 
         kind = ConvolutionNetwork if self.config.network == "cnn" else BiLstmNetwork
         return kind(table, labels, self.config)
-
-    def _networks(self) -> list[nn.Module]:
-        return [self.network_]
-
-    def _predict(self, corpus: Corpus, k: int) -> Predictions:
-        from xmtc.nn.level import PREDICT_BATCH, Beam, expand_beam
-        from xmtc.nn.parallel import torch_threads
-
-        assert corpus.texts is not None
-        labels = self._fitted()
-        tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
-        with torch_threads(-(-len(tokens) // PREDICT_BATCH)) as cores:
-            best = expand_beam(self.network_, _flat(len(labels)), tokens, Beam.at_root(len(tokens)), k, cores)
-        return Predictions.sorted(best.nodes, np.exp(best.scores), labels, self.score_kind)
-
-    def _save(self, folder: FolderWriter) -> None:
-        from xmtc.nn.serialization import weights_of
-
-        folder.text("tokenizer.json", self.tokenizer_.to_json())
-        folder.arrays(WEIGHTS, weights_of(self.network_))
 
     def _load(self, folder: FolderReader) -> None:
         import torch
@@ -172,8 +144,3 @@ class XmlCnn(Model):
             return self._network(torch.empty(word_table_shape(arrays, len(self.tokenizer_))), labels)
 
         self.network_ = read_network(folder, WEIGHTS, empty)
-
-
-def _flat(labels: int) -> Any:
-    """All labels as children of one root: a tree's only level."""
-    return LabelTree.of([[range(labels)]]).levels[0]

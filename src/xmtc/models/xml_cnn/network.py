@@ -110,6 +110,15 @@ class _LargestInChunks(torch.autograd.Function):
         return to_vectors, to_windows, None, None, None
 
 
+def chunk_bounds(counts: Tensor, chunks: int) -> Tensor:
+    """Where each chunk of a document begins, and where the last one ends, (documents, chunks + 1).
+
+    >>> chunk_bounds(torch.tensor([5, 2]), 2).tolist()
+    [[0, 2, 5], [0, 1, 2]]
+    """
+    return torch.arange(chunks + 1, device=counts.device) * counts[:, None] // chunks
+
+
 def chunk_places(counts: Tensor, chunks: int, most: int) -> Tensor:
     """The places of each chunk, (documents, chunks, longest chunk); shorter chunks repeat their last place.
 
@@ -118,7 +127,7 @@ def chunk_places(counts: Tensor, chunks: int, most: int) -> Tensor:
     >>> chunk_places(torch.tensor([5, 2]), 2, most=5).tolist()
     [[[0, 1, 1], [2, 3, 4]], [[0, 0, 0], [1, 1, 1]]]
     """
-    bounds = torch.arange(chunks + 1, device=counts.device) * counts[:, None] // chunks  # (documents, chunks + 1)
+    bounds = chunk_bounds(counts, chunks)
     steps = torch.arange(-(-most // chunks), device=counts.device)
     return torch.minimum(bounds[:, :-1, None] + steps, bounds[:, 1:, None] - 1)
 

@@ -12,7 +12,7 @@ from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
 from xmtc.nn.encoders.pretrained import load_pretrained
 from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.nn.parallel import torch_threads
-from xmtc.nn.serialization import read_network, weights_of
+from xmtc.nn.serialization import read_network, write_network
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.mean_embeddings import unit
 from xmtc.text.subword_tokenizer import SubwordTokenizer
@@ -51,7 +51,7 @@ class EncoderVectors:
         """Write the encoder: neither its own folder nor the hub is needed any more."""
         folder.text("subwords.json", self.tokenizer.to_json())
         folder.json(WEIGHTS, self.encoder.facts())
-        folder.arrays(WEIGHTS, weights_of(self.encoder))
+        write_network(folder, WEIGHTS, self.encoder)
 
     @classmethod
     def load(cls, folder: FolderReader, settings: EncoderSettings) -> EncoderVectors:
