@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import random_array
 
 import xmtc
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, OutOfMemory
 from xmtc.kernels import coordinate_descent as svm
+from xmtc.models import dismec
 from xmtc.models.dismec import Dismec
 from xmtc.search.label_blocks import NEVER
 
@@ -55,6 +57,33 @@ def test_blocks_do_not_change_what_is_learned() -> None:
     whole = dense(Dismec(tolerance=1e-4, rounds=1000).fit(documents), documents)
     cut = dense(Dismec(tolerance=1e-4, rounds=1000, block=1).fit(documents), documents)
     np.testing.assert_allclose(whole, cut, atol=1e-3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_active_documents_give_the_same_classifiers(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = corpus(300)
+    if weighted:
+        documents = documents.with_weights(labels={"sea": 3})
+    exact = {"tolerance": 1e-4, "rounds": 1000}
+    whole = dense(Dismec(**exact).fit(documents), documents)
+    monkeypatch.setattr(dismec, "most_positives", len_of)
+    active = Dismec(**exact).fit(documents)
+    np.testing.assert_allclose(dense(active, documents), whole, atol=2e-3)
+    monkeypatch.setattr("xmtc.search.label_blocks.in_threads", lambda work, items: [work(item) for item in items])
+    again = Dismec(**exact).fit(documents)
+    np.testing.assert_array_equal(dense(again, documents), dense(active, documents))
+
+
+def len_of(features: Any, labels: int) -> int:
+    """Every label counts as rare."""
+    return int(features.shape[0])
+
+
+def test_a_label_is_rare_in_a_corpus_of_many_short_texts() -> None:
+    texts: Any = random_array((30_000, 100), density=0.05, format="csr", rng=0, dtype=np.float32)
+    assert dismec.most_positives(texts, 100_000) == 40
+    assert dismec.most_positives(texts, 1000) == 0, "quick enough"
+    assert dismec.most_positives(texts[:300], 10_000_000) == 0, "few documents"
 
 
 def test_small_weights_are_dropped() -> None:

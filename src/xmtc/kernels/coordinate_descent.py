@@ -95,7 +95,7 @@ def logistic_step(old: float, score: float, square: float, cost: float) -> float
 
 
 @numba.njit(nogil=True, fastmath=FAST)  # cached with the kernel that calls it
-def _descend(
+def descend(
     rows: CsrArrays,
     square: Any,
     labels: Labels,
@@ -105,7 +105,7 @@ def _descend(
     order: Any,
     active: int,
     seed: int,
-) -> None:
+) -> bool:
     # Coordinate descent for `lanes` labels side by side from the given alpha and weights; `stride` is 1, 2 or LANES.
     # The first rounds are over the first `active` documents of `order`. Once these are right for all labels, a round
     # over all documents finds others that are not, and so on until there are none. A document that is as good as right
@@ -183,9 +183,10 @@ def _descend(
                 done[lane] = True
             settled = settled and (good or done[lane])
         if settled and everything:
-            return
+            return True
         everything = settled
         active = documents if settled else kept
+    return False
 
 
 @compiled()
@@ -249,7 +250,7 @@ def train_node(
         if solver.loss == SQUARED_HINGE:
             none_weights[columns - 1] = REST
         none = Labels(np.full(documents, -1, np.float32), nothing_known, none_costs, none_alpha, none_weights)
-        _descend(local, square, none, 1, 1, solver, order, documents, seed)
+        descend(local, square, none, 1, 1, solver, order, documents, seed)
 
     # The weights of few labels, as at the top of a binary tree, fill less cache if there is no room for eight.
     stride = LANES if labels > 2 else labels
@@ -290,7 +291,7 @@ def train_node(
         if active > FEW * documents:
             active = documents
         state = Labels(sign, known, costs, alpha, weights)
-        _descend(local, square, state, lanes, stride, solver, order, active, seed + first + 1)
+        descend(local, square, state, lanes, stride, solver, order, active, seed + first + 1)
         # Once over the weights to count those that are large enough, label by label, and once more to take them.
         counts[:] = 0
         for at in range(len(features)):

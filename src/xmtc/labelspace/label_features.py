@@ -15,7 +15,7 @@ from xmtc.text.tfidf import TfIdf
 from xmtc.text.token_store import offsets_of
 
 Representation = Literal["documents", "neighbours", "both", "names"]
-LABEL_BLOCK = 20_000
+LABEL_BLOCK = 2000
 
 
 def label_vectors(
@@ -48,19 +48,26 @@ def label_vectors(
 def _products(targets: Csr, features: Csr, smallest: float, skip_self: bool = False) -> Csr:
     """Unit rows of targets' @ features, made in blocks of labels so that only what is kept takes memory."""
     by_label = targets.T.tocsr()
-    data, indices, sizes = [], [], []
+    blocks: list[Csr] = []
     for start in range(0, by_label.shape[0], LABEL_BLOCK):
         block = take_rows(by_label, slice(start, start + LABEL_BLOCK)) @ features
-        rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-        keep = np.ones(block.nnz, bool)
-        if skip_self:
-            keep &= block.indices != rows + start
-        if smallest > 0:
-            largest = np.zeros(block.shape[0], np.float32)
-            np.maximum.at(largest, rows[keep], block.data[keep])
-            keep &= block.data >= smallest * largest[rows]
-        data.append(block.data[keep].astype(np.float32))
-        indices.append(block.indices[keep].astype(np.int32))
-        sizes.append(np.bincount(rows[keep], minlength=block.shape[0]))
-    indptr, shape = offsets_of(np.concatenate(sizes)), (by_label.shape[0], features.shape[1])
-    return unit_rows(make_csr(np.concatenate(data), np.concatenate(indices), indptr, shape))
+        if not skip_self and smallest <= 0:
+            kept = make_csr(block.data.astype(np.float32, copy=False), block.indices, block.indptr, block.shape)
+        else:
+            rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+            keep = np.ones(block.nnz, bool)
+            if skip_self:
+                keep &= block.indices != rows + start
+            if smallest > 0:
+                largest = np.zeros(block.shape[0], np.float32)
+                np.maximum.at(largest, rows[keep], block.data[keep])
+                keep &= block.data >= smallest * largest[rows]
+            ends = offsets_of(np.bincount(rows[keep], minlength=block.shape[0]))
+            kept = make_csr(block.data[keep].astype(np.float32), block.indices[keep], ends, block.shape)
+        blocks.append(unit_rows(kept))
+    indptr = offsets_of(np.concatenate([np.diff(block.indptr) for block in blocks]))
+    # One after the other, so that no more than half of it exists twice.
+    indices = np.concatenate([block.indices for block in blocks])
+    data = [block.data for block in blocks]
+    del blocks, block, kept
+    return make_csr(np.concatenate(data), indices, indptr, (by_label.shape[0], features.shape[1]))

@@ -1,4 +1,4 @@
-"""`dismec`: one linear classifier per label, each trained on all documents.
+"""`dismec`: one linear classifier per label, each against all documents that do not have it.
 
 Babbar, Schölkopf: "DiSMEC: Distributed Sparse Machines for Extreme Multi-label Classification", WSDM 2017.
 
@@ -7,14 +7,17 @@ in blocks that are trained side by side; weights below 0.01 are dropped. A docum
 every label. Nothing is lost to a tree or a beam: accurate, and slower than trees.
 
 Where it differs: dual coordinate descent instead of Newton steps with conjugate gradients; the same problem up to the
-bias (see `xmtc.kernels.coordinate_descent`), in a small part of the time. A block has labels of about equal frequency
-and is kept when it is finished: a killed run resumes with the next one.
+bias (see `xmtc.kernels.coordinate_descent`), in a small part of the time. A label that few documents have is trained on
+the documents that matter to it, with a proof that all others are right within the tolerance
+(`xmtc.kernels.active_documents`); a frequent one, and any with logistic loss, on all documents. A block has labels of
+about equal frequency and is kept when it is finished: a killed run resumes with the next one.
 
 `partial_fit` finds for every label the least change of its words' weights that suits the further documents; their new
 words get weights too. Biases stay, since the share of a label among some further documents says little about its share
 among all: a new label begins at the bias of a rare one, which is "no". `add_labels` trains only labels that are new.
 
-Cost: training grows with labels x documents x words; memory and prediction with the weights that are not dropped.
+Cost: training grows with labels x documents x words for frequent labels, with the documents that share words with the
+label for others; memory and prediction grow with the weights that are not dropped.
 """
 
 from __future__ import annotations
@@ -43,7 +46,25 @@ from xmtc.text.document_features import DocumentVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 REST = -1.0  # score of a label for a document without any of its words: the kernel's own start
-BLOCKS_A_CORE = 8  # at least, so that no core waits long for the last block of another
+WORDS_READ, LEAST_WORK = 150, 1e10  # see `most_positives`
+
+
+def most_positives(features: Csr, labels: int) -> int:
+    """How many documents a label may have to be trained faster on its active documents than on all.
+
+    A search reads the columns of the label's words, which grow with the words of its documents; eight labels together
+    read all documents some three times. WORDS_READ is the measured ratio of the two. Where all labels are trained in
+    seconds it is not worth compiling the second kernel.
+
+    >>> from scipy.sparse import random_array
+    >>> features = random_array((3000, 500), density=0.02, format="csr", rng=0)
+    >>> most_positives(features, 1_000_000), most_positives(features, 1000)
+    (2, 0)
+    """
+    if labels * features.nnz < LEAST_WORK:
+        return 0
+    documents = features.shape[0]
+    return int(documents * documents / (WORDS_READ * max(1, features.nnz)))
 
 
 class DismecConfig(ModelConfig):
@@ -91,14 +112,16 @@ class Dismec(LabelClassifiers):
     config: DismecConfig
 
     def memory_needed(self, corpus: Corpus) -> int:
-        """Bytes: the documents' matrix, a copy and eight labels' weights for each core, and all weights twice.
+        """Bytes: counting words; or the documents' matrix by rows and columns, what each core needs, and all weights.
 
-        A label's weights have the terms of its documents, and of some that resemble them.
+        A core has a copy of the documents and eight labels' weights. A label's weights have the terms of its documents,
+        and of some that resemble them; at the end they are turned around, which takes them twice.
         """
         vectors = DocumentVectors(self.config.tfidf)
         terms = vectors.terms_of(corpus)
         shared = terms * corpus.targets.nnz // max(1, len(corpus))
-        return vectors.memory_needed(corpus) + 12 * terms * cores() + 64 * terms // 10 * cores() + 2 * 16 * shared
+        each = 12 * terms + 64 * terms // 10 + 150 * len(corpus)
+        return max(vectors.memory_needed(corpus), 20 * terms + each * cores() + 2 * 8 * shared)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         self.vectors_ = DocumentVectors(self.config.tfidf)
@@ -116,17 +139,36 @@ class Dismec(LabelClassifiers):
         order = by_frequency(counts)
         order = order[counts[order] > 0 if earlier is None else earlier[1][order] != NEVER]
         documents_of = targets.tocsc()
+        anew = earlier is None and self.config.loss == "squared_hinge"
+        most = most_positives(features, len(order)) if anew else 0
+        few = bool(len(order)) and counts[order[-1]] <= most
+        columns = features.tocsc() if few else None
 
         def train(labels: NDArray[np.int32], at: int) -> Block:
-            return self._train_block(features, documents_of, importance, labels, at, earlier)
+            own = documents_of[:, labels]
+            if columns is not None and counts[labels[0]] <= most:  # the most frequent one
+                return self._train_on_active(features, columns, own, importance, at)
+            return self._train_on_all(features, own, importance, labels, at, earlier)
 
         shape = (features.shape[1], targets.shape[1])
-        return train_blocks(train, order, BLOCKS_A_CORE * cores(), self.config.block, shape, checkpoints)
+        return train_blocks(train, order, self.config.block, shape, checkpoints)
 
-    def _train_block(
+    def _train_on_active(
+        self, features: Csr, columns: Any, own: Any, weights: NDArray[np.float32] | None, at: int
+    ) -> Block:
+        from xmtc.kernels.active_documents import SEARCHES, train_on_active
+        from xmtc.kernels.csr import CsrArrays
+
+        positives = own.indptr.astype(np.int64), own.indices.astype(np.int64)
+        importance, seed = importance_of(weights, own.data), derived_seed(self.config.seed, at)
+        matrix = CsrArrays.of(features), CsrArrays.of(columns)
+        found = train_on_active(*matrix, *positives, importance, solver_of(self.config), SEARCHES, seed)
+        return found[:4]  # without how many documents were active
+
+    def _train_on_all(
         self,
         features: Csr,
-        documents_of: Any,
+        own: Any,
         weights: NDArray[np.float32] | None,
         labels: NDArray[np.int32],
         at: int,
@@ -136,7 +178,7 @@ class Dismec(LabelClassifiers):
         from xmtc.kernels.csr import CsrArrays
 
         config, solver = self.config, solver_of(self.config)
-        own, offsets = documents_of[:, labels], NO_OFFSETS
+        offsets = NO_OFFSETS
         if earlier is not None:
             known, biases = earlier
             scores = (features @ known[:, labels]).toarray() + biases[labels]

@@ -120,17 +120,20 @@ class Parabel(Model):
     trees_: list[LinearTree]
 
     def memory_needed(self, corpus: Corpus) -> int:
-        """Bytes: the documents' matrix, the labels' vectors, and the weights of all trees.
+        """Bytes: counting words; or the documents' matrix, the labels' vectors, and what is made of these.
 
-        A label's vector has the terms of all its documents, and so have its weights before they are pruned.
+        A label's vector has the terms of all its documents, and so have its weights before they are pruned. The root of
+        a tree is split with a copy of the vectors, which are there until the last tree is built.
         """
-        vectors = DocumentVectors(self.config.tfidf)
-        shared = vectors.terms_of(corpus) * corpus.targets.nnz // max(1, len(corpus))
-        return vectors.memory_needed(corpus) + (12 + 6 * self.config.trees) * shared
+        vectors, trees = DocumentVectors(self.config.tfidf), self.config.trees
+        terms = vectors.terms_of(corpus)
+        shared = terms * corpus.targets.nnz // max(1, len(corpus))
+        return max(vectors.memory_needed(corpus), 12 * terms + max(16, 8 + 6 * trees) * shared)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         self.vectors_ = DocumentVectors(self.config.tfidf)
         features = self.vectors_.fit_transform(corpus)
+        give_back_memory()
         self.trees_ = []
         for at, tree in enumerate(self._label_trees(features, corpus)):
             kept = checkpoints.get(f"tree{at}")
@@ -156,11 +159,15 @@ class Parabel(Model):
         # k-means compares each label with many centres, and is as good without the small entries.
         smallest = 0.0 if config.balanced else 0.1
         vectors = label_vectors(features, corpus.weighted_targets, corpus.labels, config.label_vectors, smallest)
-        vectors = take_rows(vectors, seen)
+        if len(seen) < len(corpus.labels):
+            vectors = take_rows(vectors, seen)
         give_back_memory()
         shape = config.model_dump(include={"balanced", "arity", "max_leaf", "levels"})
         for at in range(config.trees):
             tree = build_tree(vectors, **shape, seed=derived_seed(config.seed, at))
+            if at == config.trees - 1:
+                del vectors  # training needs the room
+            give_back_memory()
             yield tree.spread_over(seen, len(corpus.labels))
             if tree.depth == 1 and config.trees > 1:
                 # Nothing was clustered, so there was no choice by which further trees could differ.
@@ -185,7 +192,7 @@ class Parabel(Model):
 
     def _reached(self, tree: LabelTree, parts: list[NodeWeights], features: Csr) -> Csr:
         """Nodes of the next level x training documents: where the search for a document comes by."""
-        top = LinearTree(LabelTree(tree.levels[: len(parts)]), NodeWeights.of_levels(parts), self.vectors_.width)
+        top = LinearTree(LabelTree(tree.levels[: len(parts)]), NodeWeights.of_levels(list(parts)), self.vectors_.width)
         nodes = top.tree.labels
         starts = range(0, features.shape[0], BATCH)
         batches = (take_rows(features, slice(start, start + BATCH)) for start in starts)

@@ -14,10 +14,11 @@ from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
 from xmtc.kernels import in_threads
 from xmtc.progress import progress
-from xmtc.text.token_store import offsets_of
+from xmtc.search.linear_tree import concatenated, joined_offsets
 
 NEVER = -10.0  # score of a label that no document has: below any other
 SMALLEST_BLOCK = 8  # labels
+BLOCKS = 64  # at least: not by the number of cores, so that the labels' seeds and neighbours do not depend on it
 
 #: Weights, features x labels, and a bias for each label
 Classifiers = tuple[Csr, NDArray[np.float32]]
@@ -28,16 +29,16 @@ Block = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float32], NDArray[np.f
 def train_blocks(
     train: Callable[[NDArray[np.int32], int], Block],
     order: NDArray[np.int32],
-    blocks: int,
     largest: int,
     shape: tuple[int, int],
     checkpoints: Checkpoints,
 ) -> Classifiers:
     """The classifiers of the labels in `order`; the others of `shape` (features, labels) have the bias NEVER.
 
-    `train` gets the labels of a block and its number. There are at least so many `blocks`, of at most `largest` labels.
+    `train` gets the labels of a block and its number. There are at least BLOCKS, of at most `largest` labels,
+    unless these would have fewer than SMALLEST_BLOCK.
     """
-    size = min(largest, max(SMALLEST_BLOCK, -(-len(order) // blocks)))
+    size = min(largest, max(SMALLEST_BLOCK, -(-len(order) // BLOCKS)))
     pieces = [order[start : start + size] for start in range(0, len(order), size)]
     with progress("training classifiers", len(order)) as bar:
 
@@ -53,12 +54,17 @@ def train_blocks(
         parts = in_threads(trained, range(len(pieces)))
     biases = np.full(shape[1], NEVER, np.float32)
     biases[order] = np.concatenate([np.zeros(0, np.float32), *(part["biases"] for part in parts)])
-    ends = offsets_of(np.concatenate([np.zeros(0, np.int64), *(np.diff(part["ends"]) for part in parts)]))
-    terms = np.concatenate([np.zeros(0, np.int32), *(part["features"] for part in parts)])
-    weights = np.concatenate([np.zeros(0, np.float32), *(part["weights"] for part in parts)])
+    if not parts:
+        return make_csr(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(shape[0] + 1, np.int64), shape), biases
+    ends, terms, weights = ([part[name] for part in parts] for name in ("ends", "features", "weights"))
     del parts
-    by_feature = csc_array((weights, terms, ends), shape=(shape[0], len(order))).tocsr()
+    by_label = csc_array(
+        (concatenated(weights), concatenated(terms), joined_offsets(ends)), shape=(shape[0], len(order))
+    )
+    by_feature = by_label.tocsr()
+    del by_label
     matrix = make_csr(by_feature.data, order[by_feature.indices], by_feature.indptr, shape)
+    del by_feature
     matrix.sort_indices()
     return matrix, biases
 

@@ -16,7 +16,7 @@ from xmtc.corpus.sparse import make_csr
 from xmtc.kernels import cores, in_threads
 from xmtc.labelspace.tree import LabelTree
 from xmtc.progress import Progress
-from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, NodeWeights
+from xmtc.search.linear_tree import LOSSES, NO_OFFSETS, NodeWeights, concatenated, joined_offsets
 from xmtc.seeding import derived_seed
 from xmtc.text.token_store import offsets_of
 
@@ -146,7 +146,8 @@ def train_level(
     trained = dict(zip(order, in_threads(train, order), strict=True))
     of_nodes: list[list[Trained]] = [[] for _ in range(level.shape[0])]
     for at, task in enumerate(tasks):
-        of_nodes[task.node].append(trained[at])
+        of_nodes[task.node].append(trained.pop(at))
+    tasks.clear()
     return joined(of_nodes)
 
 
@@ -250,19 +251,25 @@ def tasks_of(level: Csr, lists: Any, reached: Csr | None) -> Iterator[Task]:
 
 
 def joined(of_nodes: list[list[Trained]]) -> NodeWeights:
-    """The classifiers of a level's nodes one after the other, each node's turned from children x features around."""
+    """The classifiers of a level's nodes one after the other, each node's turned from children x features around.
+
+    Empties the lists of the nodes, and holds hardly anything twice.
+    """
     from xmtc.kernels.tree_scoring import by_feature
 
+    biases = np.concatenate([part[3] for parts in of_nodes for part in parts])
+
     def turned(parts: list[Trained]) -> Any:
-        sizes, features, weights = (np.concatenate([part[at] for part in parts]) for at in range(3))
+        sizes, features, weights, _ = (concatenated(list(arrays)) for arrays in zip(*parts, strict=True))
+        parts.clear()
         return by_feature(offsets_of(sizes), features, weights)
 
-    rows = in_threads(turned, of_nodes)
+    features, entries, children, weights = (list(arrays) for arrays in zip(*in_threads(turned, of_nodes), strict=True))
     return NodeWeights(
-        offsets_of(len(row[0]) for row in rows),
-        np.concatenate([row[0] for row in rows]),
-        offsets_of(np.concatenate([np.diff(row[1]) for row in rows])),
-        np.concatenate([row[2] for row in rows]),
-        np.concatenate([row[3] for row in rows]),
-        np.concatenate([part[3] for parts in of_nodes for part in parts]),
+        offsets_of(map(len, features)),
+        concatenated(features),
+        joined_offsets(entries),
+        concatenated(children),
+        concatenated(weights),
+        biases,
     )

@@ -26,6 +26,32 @@ FEW_DOCUMENTS = 32  # at most, for one thread: starting others takes as long as 
 MOST_TOGETHER = 2048  # documents that a thread groups by the nodes they visit
 
 
+def concatenated(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    """The arrays one after the other; the list is emptied, so that they need no memory if nobody else has them.
+
+    >>> concatenated([np.array([1]), np.array([2, 3])]).tolist()
+    [1, 2, 3]
+    """
+    joined: NDArray[Any] = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    arrays.clear()
+    return joined
+
+
+def joined_offsets(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
+    """The offsets of ragged arrays one after the other, from those of each; empties the list, as `concatenated`.
+
+    >>> joined_offsets([np.array([0, 2]), np.array([0, 1, 4])]).tolist()
+    [0, 2, 3, 6]
+    """
+    joined = np.zeros(1 + sum(len(each) - 1 for each in arrays), np.int64)
+    end = 0
+    for each in arrays:
+        np.add(each[1:], joined[end], out=joined[end + 1 : end + len(each)])
+        end += len(each) - 1
+    arrays.clear()
+    return joined
+
+
 class NodeWeights(NamedTuple):
     """The classifiers of all nodes, level after level, each a sparse matrix of features x children of the node.
 
@@ -50,13 +76,15 @@ class NodeWeights(NamedTuple):
 
     @classmethod
     def of_levels(cls, levels: list[NodeWeights]) -> NodeWeights:
-        """The classifiers of consecutive levels as one."""
+        """The classifiers of consecutive levels as one. Empties the list: hardly any memory is needed twice."""
         if len(levels) == 1:
-            return levels[0]
-        joined = {name: np.concatenate([getattr(level, name) for level in levels]) for name in cls._fields}
-        for ends in ("node_rows", "entries"):
-            joined[ends] = offsets_of(np.concatenate([np.diff(getattr(level, ends)) for level in levels]))
-        return cls(**joined)
+            return levels.pop()
+        parts = [list(arrays) for arrays in zip(*levels, strict=True)]
+        levels.clear()
+        return cls._make(
+            joined_offsets(arrays) if name in ("node_rows", "entries") else concatenated(arrays)
+            for name, arrays in zip(cls._fields, parts, strict=True)
+        )
 
 
 WEIGHT_TYPES = (np.int64, np.int32, np.int64, np.int32, np.float32, np.float32)

@@ -19,8 +19,6 @@ from xmtc.search.sparse_index import SparseIndex
 from xmtc.seeding import derived_seed
 from xmtc.text.document_features import DocumentVectors
 
-BLOCKS = 64  # at least: not by the number of cores, so that the seeds of the labels do not depend on it
-
 
 class SeparableClassifiers(LabelClassifiers):
     """A classifier for each label that has documents, in blocks of labels of about the same frequency."""
@@ -56,7 +54,7 @@ class SeparableClassifiers(LabelClassifiers):
             return self._train_labels(matrix, positives, importance, derived_seed(self.config.seed, at))
 
         shape = (features.shape[1], targets.shape[1])
-        matrix, self.biases_ = train_blocks(train, order, BLOCKS, self.config.block, shape, checkpoints)
+        matrix, self.biases_ = train_blocks(train, order, self.config.block, shape, checkpoints)
         self.index_ = SparseIndex(matrix)
 
     def _weighted(self, corpus: Corpus, targets: Any, weights: Any) -> tuple[Any, Any]:
