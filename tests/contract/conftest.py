@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from _pytest.mark import ParameterSet
-from contract_corpus import QUICK, give_encoder, in_short, small_corpus
+from contract_corpus import QUICK, corpus_for, give_encoder, in_short
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.extras import LIBRARIES
@@ -30,9 +30,9 @@ def fresh(name: str) -> Model:
     return make(name, **in_short(name))
 
 
-@pytest.fixture(scope="session")
-def corpus() -> Corpus:
-    return small_corpus()
+@pytest.fixture
+def corpus(name: str) -> Corpus:
+    return corpus_for(name)
 
 
 _fitted: dict[str, Model] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contract_corpus import FEWER_DOCUMENTS, QUICK, in_short, small_corpus
+from contract_corpus import FEWER_DOCUMENTS, QUICK, corpus_for, in_short
 from warm_processes import ForkServer
 
 from xmtc import storage
@@ -150,7 +150,7 @@ def test_label_without_documents_is_known_but_harmless(fresh: Model, corpus: Cor
 
 def test_same_seed_same_result_and_fitting_again_forgets(fitted: Model, corpus: Corpus) -> None:
     """A second model is as the first one, whatever it was before: fitted on others, calibrated, tuned."""
-    other = small_corpus(30, seed=5)
+    other = corpus_for(fitted.name, 30, seed=5)
     again = make(fitted.name, **QUICK.get(fitted.name, {})).fit(other).calibrate(other).tune(other).fit(corpus)
     one, two = fitted.predict(corpus, k=5), again.predict(corpus, k=5)
     np.testing.assert_array_equal(one.ids, two.ids)
@@ -168,7 +168,7 @@ def test_validation_documents_are_accepted(fresh: Model, corpus: Corpus) -> None
 
 def test_corpus_is_untouched(fitted: Model, corpus: Corpus) -> None:
     fitted.predict(corpus, k=2)
-    assert corpus.fingerprint() == small_corpus().fingerprint()
+    assert corpus.fingerprint() == corpus_for(fitted.name).fingerprint()
 
 
 def test_save_load_in_a_fresh_process(

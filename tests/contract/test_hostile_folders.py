@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from altered_folders import Array, change_arrays, change_manifest, renew_checksum
-from contract_corpus import QUICK, small_corpus
+from contract_corpus import QUICK, corpus_for
 
 from xmtc import storage
 from xmtc.corpus.corpus import Corpus
@@ -78,7 +78,8 @@ def saved(fitted: Model, tmp_path: Path, tmp_path_factory: pytest.TempPathFactor
     if fitted.name not in _saved:
         folder = tmp_path_factory.mktemp("saved") / "model"
         fitted.save(folder)
-        load(folder).calibrate(small_corpus()).tune(small_corpus()).save(folder)
+        corpus = corpus_for(fitted.name)
+        load(folder).calibrate(corpus).tune(corpus).save(folder)
         _saved[fitted.name] = folder
     return Path(shutil.copytree(_saved[fitted.name], tmp_path / "model"))
 
@@ -240,7 +241,7 @@ def test_bad_parents(saved: Path) -> None:
         shutil.rmtree(copy)
 
 
-def test_small_corpus_is_what_the_folders_hold(saved: Path) -> None:
+def test_small_corpus_is_what_the_folders_hold(saved: Path, corpus: Corpus) -> None:
     """Unchanged, the folder is good: the tests above fail for the change and for nothing else."""
     use(saved)
-    assert (load(saved).labels_ or ()) == small_corpus().labels
+    assert (load(saved).labels_ or ()) == corpus.labels

@@ -184,7 +184,7 @@ def give_encoder(settings: dict[str, object], make_folder: Callable[[str], Path]
         encoder["name"] = str(tiny_bert(make_folder("encoder"), words, num_hidden_layers=1, initializer_range=0.02))
 
 
-def small_corpus(documents: int = 120, seed: int = 0) -> Corpus:
+def small_corpus(documents: int = 120, seed: int = 0, synonyms: bool = False) -> Corpus:
     """Documents about one or two topics, some of them without labels; one label has a single document."""
     rng = np.random.default_rng(seed)
     names = list(TOPICS)
@@ -195,7 +195,13 @@ def small_corpus(documents: int = 120, seed: int = 0) -> Corpus:
         texts.append(" ".join(words))
         tags.append(chosen if at % 10 else [])
     tags[1] = [*tags[1], "only once"]
+    if not synonyms:
+        return Corpus.of(texts, tags, name="small")
     keys = list(dict.fromkeys(tag for each in tags for tag in each))
-    # Other names stand in the texts, the keys do not.
     others = [TOPICS[key].split()[:3] if key in TOPICS else [] for key in keys]
     return Corpus.of(texts, tags, LabelSet.of(keys, alternatives=others), name="small")
+
+
+def corpus_for(name: str, documents: int = 120, seed: int = 0) -> Corpus:
+    """The small corpus for a method; one that finds labels by their names gets names that stand in the texts."""
+    return small_corpus(documents, seed, synonyms=name == "mllm")
