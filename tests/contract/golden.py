@@ -1,5 +1,6 @@
 """Golden hashes: what every method predicts and saves on the contract corpus, so that a refactoring can be checked.
 
+    export PYTHONPATH=tests/support OMP_NUM_THREADS=1  # tests have a thread each
     python tests/contract/golden.py            # compare with golden.json; exits 1 if something differs
     python tests/contract/golden.py --write    # renew the entry of this machine
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import subprocess
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,22 @@ def doubled(values):
             [sys.executable, "-c", CACHED], env=environment, capture_output=True, text=True, timeout=120, check=False
         )
         assert run.stdout.strip() == str([(hits, 1), (hits, 1)]), run.stderr[-2000:]
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+def test_loops_with_reordered_sums_are_part_of_their_callers() -> None:
+    """Else a model differs in its last bits from one that is trained with kernels from the cache."""
+    modules = [import_module(f"xmtc.kernels.{each.name}") for each in pkgutil.iter_modules(kernels.__path__)]
+    loops = {
+        f"{module.__name__}.{name}": loop.targetoptions
+        for module in modules
+        for name, loop in vars(module).items()
+        if isinstance(loop, numba.core.dispatcher.Dispatcher) and loop.targetoptions.get("fastmath")
+    }
+    assert len(loops) > 10
+    assert [name for name, options in loops.items() if not {"inline", "forceinline"} & chosen(options)] == []
+
+
+def chosen(options: dict[str, Any]) -> set[str]:
+    """The options that are set to more than "never"."""
+    return {name for name, value in options.items() if value and value != "never"}

@@ -9,6 +9,10 @@ OpenMP a child dies at its first kernel, with the work queue a process dies when
 the fork-safe layer is taken and a lock lets one parallel kernel run at a time; it uses all cores anyway. (OpenMP's
 threads would also spin while they wait, at the expense of other processes.)
 
+A loop whose sums may be reordered (`fastmath`) is a part of each loop that calls it (`forceinline`). On its own it would
+exist twice, translated in two ways, and another one would be called after it was compiled than after it was read from
+the cache: the first model that somebody trains would differ in its last bits from the same model trained again.
+
 With NUMBA_DISABLE_JIT=1 kernels run as they stand, in Python: for a debugger, and many times slower.
 
 Starting threads takes longer than reading a short text, so a parallel kernel may have a serial version too, for small
@@ -82,7 +86,7 @@ def jitted(parallel: bool = False, relaxed: bool = False, inlined: bool = False)
         has_file = not function.__code__.co_filename.startswith("<")
         options: dict[str, Any] = {"parallel": parallel, "nogil": True, "inline": "always" if inlined else "never"}
         if relaxed:
-            options |= {"fastmath": {"contract"}, "error_model": "numpy"}
+            options |= {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": not inlined}
         kernel = numba.njit(**options)(function)
         if has_file:
             kernel._cache = KernelCache(function)

@@ -94,7 +94,7 @@ def logistic_step(old: float, score: float, square: float, cost: float) -> float
     return a
 
 
-@numba.njit(nogil=True, fastmath=FAST)  # cached with the kernel that calls it
+@numba.njit(nogil=True, fastmath=FAST, forceinline=True)  # cached with the kernel that calls it
 def descend(
     rows: CsrArrays,
     square: Any,

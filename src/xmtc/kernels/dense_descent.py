@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 SMALLEST = 1e-8  # alpha of a document to begin with, for logistic loss
 
 
-@numba.njit(nogil=True, fastmath=FAST)  # cached with the kernel that calls it
+@numba.njit(nogil=True, fastmath=FAST, forceinline=True)  # cached with the kernel that calls it
 def _add(weights: Any, change: Any, vector: Any) -> None:
     for at in range(np.uintp(len(vector))):
         weights[at] += change * vector[at]

@@ -22,7 +22,7 @@ NEARLY_ONE, LOGIT_OF_NEARLY_ONE = 0.99999, 11.0
 ROUNDING = 0.02  # of a logit up to that, at most
 
 
-@numba.njit(nogil=True, fastmath=FAST)  # cached with the kernels that call it
+@numba.njit(nogil=True, fastmath=FAST, forceinline=True)  # cached with the kernels that call it
 def dot(a: Any, b: Any) -> Any:
     total = np.float32(0)
     for at in range(np.uintp(len(a))):

@@ -33,13 +33,13 @@ F = np.float32
 U = np.uintp
 
 
-@numba.njit(nogil=True, fastmath=FAST)  # cached with the kernels that call it, as the three below
+@numba.njit(nogil=True, fastmath=FAST, forceinline=True)  # cached with the kernels that call it, as the three below
 def _add(total: Any, vector: Any, factor: Any) -> None:
     for at in range(U(len(total))):
         total[at] += factor * vector[at]
 
 
-@numba.njit(nogil=True, fastmath=FAST)
+@numba.njit(nogil=True, fastmath=FAST, forceinline=True)
 def _step(weights: Any, vector: Any, factor: Any, change: Any, slope: Any, keep: Any) -> None:
     # change += slope x weights, and then weights = keep x weights + factor x vector.
     for at in range(U(len(weights))):
@@ -48,7 +48,7 @@ def _step(weights: Any, vector: Any, factor: Any, change: Any, slope: Any, keep:
         weights[at] = keep * old + factor * vector[at]
 
 
-@numba.njit(nogil=True)
+@numba.njit(nogil=True, forceinline=True)
 def _mean(table: Any, rows: Any, shares: Any, first: int, last: int, mean: Any) -> None:
     # Of the features' vectors, each with its share; without shares all count the same.
     mean[:] = 0
@@ -57,7 +57,7 @@ def _mean(table: Any, rows: Any, shares: Any, first: int, last: int, mean: Any) 
         _add(mean, table[rows[place]], shares[place] if len(shares) else equal)
 
 
-@numba.njit(nogil=True)
+@numba.njit(nogil=True, forceinline=True)
 def _spread(table: Any, rows: Any, shares: Any, first: int, last: int, change: Any, rate: Any) -> None:
     # The inverse of the mean: each feature of the text takes its share of the change.
     equal = rate / F(max(1, last - first))

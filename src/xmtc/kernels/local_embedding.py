@@ -43,7 +43,7 @@ def _score(documents: CsrArrays, row: int, weights: Any, cluster: int) -> Any:
     return total
 
 
-@numba.njit(nogil=True)  # cached with the kernel that calls it
+@numba.njit(nogil=True, forceinline=True)  # cached with the kernel that calls it
 def _follow_gradient(
     documents: CsrArrays, row: int, slope: Any, weights: Any, sums: Any, squares: Any, rate: Any, l1: Any
 ) -> None:
@@ -102,7 +102,7 @@ def learn_partition(
     return weights
 
 
-@numba.njit(nogil=True, fastmath=FAST)  # cached with the kernel that calls it
+@numba.njit(nogil=True, fastmath=FAST, forceinline=True)  # cached with the kernel that calls it
 def _embed(documents: CsrArrays, row: int, table: Any, out: Any) -> Any:
     # The sum of the vectors of a document's features, scaled to length 1; returns its length.
     out[:] = 0
@@ -117,7 +117,7 @@ def _embed(documents: CsrArrays, row: int, table: Any, out: Any) -> Any:
     return length
 
 
-@numba.njit(nogil=True, fastmath=FAST)  # cached with the kernel that calls it
+@numba.njit(nogil=True, fastmath=FAST, forceinline=True)  # cached with the kernel that calls it
 def _move(documents: CsrArrays, row: int, gradient: Any, square: Any, table: Any, squares: Any, rate: Any) -> None:
     # A step of AdaGrad for the vectors of a document's features, with one rate for all numbers of a vector; `square` is
     # the mean square of the gradient's numbers.
