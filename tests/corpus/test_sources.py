@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xmtc.corpus import sources
-from xmtc.corpus.sources import BadLine, Source, ahead, decode, replacing, write_lines
+from xmtc.corpus.sources import BadLine, Source, decode, replacing, write_lines
 from xmtc.errors import BadInput
 
 
@@ -95,28 +93,3 @@ def test_gzip_output_is_the_same_each_time(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be written: File name too long; write to another place"):
         write_lines(tmp_path / ("x" * 250), [])
-
-
-def test_blocks_made_ahead_end_with_their_reader(tmp_path: Path) -> None:
-    """Whoever stops early, or meets an error, leaves no thread and no open file behind."""
-    made, closed = [], []
-
-    def items() -> Iterator[bytes]:
-        try:
-            for number in range(5):
-                made.append(number)
-                yield bytes([number])
-            raise BadLine("the sixth")
-        finally:
-            closed.append(True)
-
-    threads = threading.active_count()
-    source = items()
-    early = ahead(source)
-    assert next(early) == b"\0"
-    early.close()
-    source.close()
-    assert (made, closed, threading.active_count()) == ([0, 1], [True], threads)
-    with pytest.raises(BadLine, match="the sixth"):
-        list(ahead(items()))
-    assert threading.active_count() == threads

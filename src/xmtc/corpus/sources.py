@@ -10,8 +10,7 @@ import select
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
@@ -132,12 +131,11 @@ class Source:
 
     def blocks(self) -> Iterator[bytes]:
         """The content in pieces, decompressed, without a byte order mark; a binary file is an error."""
-        with closing(self._unzipped(self._chunks())) as all_blocks:
-            blocks = filter(None, all_blocks)
-            first = next(blocks, b"")
-            self.refuse_binary(first)
-            yield first.removeprefix(BOM)
-            yield from blocks if self.is_stdin else ahead(blocks)
+        blocks = filter(None, self._unzipped(self._chunks()))
+        first = next(blocks, b"")
+        self.refuse_binary(first)
+        yield first.removeprefix(BOM)
+        yield from blocks
 
     def refuse_binary(self, head: bytes) -> None:
         """Raise if the first bytes are binary or UTF-16."""
@@ -193,19 +191,6 @@ class Source:
 
     def _damaged(self, how: str) -> BadInput:
         return BadInput(self.path, None, f"the gzip file is damaged: {how}", "make or fetch it again")
-
-
-def ahead(items: Iterator[bytes]) -> Iterator[bytes]:
-    """The items in their order; while one is worked on, a thread makes the next: zlib lets others compute meanwhile.
-
-    >>> list(ahead(iter([b"a", b"b"])))
-    [b'a', b'b']
-    """
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = pool.submit(next, items, None)
-            yield item
 
 
 def file_and_sheet(path: str | Path) -> tuple[str, str]:
