@@ -20,6 +20,9 @@ R = TypeVar("R")
 class Executor(Protocol):
     """Does blocks of work; see `LocalExecutor` and `xmtc.cluster`."""
 
+    #: Whether other processes do it, so that work which has threads of its own here is worth dividing, too.
+    remote: bool
+
     def map(
         self, task: Callable[[B], R], blocks: Sequence[B], done: Callable[[int, R], object], *, memory: int = 0
     ) -> None:
@@ -39,6 +42,8 @@ class LocalExecutor:
     >>> sorted(squares.items())
     [(0, 9), (1, 16)]
     """
+
+    remote = False
 
     def map(
         self, task: Callable[[B], R], blocks: Sequence[B], done: Callable[[int, R], object], *, memory: int = 0

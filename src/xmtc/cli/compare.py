@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from xmtc.cli.cluster import Cluster
 from xmtc.cli.output import PropensityConstants, write_json
 from xmtc.cli.read_options import Reading, with_reading
 
@@ -46,6 +47,7 @@ def compare(
     ] = None,
     plot: Annotated[bool, typer.Option("--plot", help="Draw each sweep: metrics against the swept setting.")] = False,
     propensity: PropensityConstants = "default",
+    cluster: Cluster = None,
     reading: Reading = Reading(),
 ) -> None:
     """Train models on the same documents and compare them.
@@ -72,7 +74,7 @@ def compare(
     end = time.monotonic() + seconds_in(budget) if budget is not None else None
     folder = Path(out)
     places = corpus_folders(corpus, folder)
-    works = [Work(place, each, test, reading, plans, end, valid) for place, each in zip(places, corpus, strict=True)]
+    works = [Work(place, each, test, reading, plans, end, valid, cluster) for place, each in zip(places, corpus, strict=True)]
     try:
         for place in dict.fromkeys((folder, *places)):
             place.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xmtc.cli.cluster import on_cluster
 from xmtc.cli.output import write_json
 from xmtc.cli.read_options import Reading
 
@@ -124,7 +125,8 @@ def main() -> int:
 
     folder = Path(sys.argv[1])
     try:
-        result = run(folder)
+        with on_cluster(json.loads((folder / SPEC).read_text("utf-8")).get("cluster")):
+            result = run(folder)
         shutil.rmtree(folder / PIECES, ignore_errors=True)
     except KeyboardInterrupt:  # it reaches the comparison too, which says so
         return 1
