@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xmtc.cli.cluster import Cluster
+from xmtc.cli.cluster import Cluster, on_cluster
 from xmtc.cli.output import PropensityConstants, write_json
 from xmtc.cli.read_options import Reading, with_reading
 
@@ -69,6 +69,8 @@ def compare(
 
     constants = propensity_of(propensity)
     plans = planned(models, recipe or [], set_ or [])
+    with on_cluster(cluster):
+        pass  # each run connects for itself; a wrong address is told before the first
     if len(corpus) > 1 and (file := next((plan for plan in plans if plan.origin == "predictions"), None)):
         raise ConfigError(f"{file.name}: predictions are for the documents of one corpus; compare on that one alone")
     end = time.monotonic() + seconds_in(budget) if budget is not None else None

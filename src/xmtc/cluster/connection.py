@@ -29,8 +29,11 @@ def connect(address: str = "auto") -> Iterator[RayExecutor]:
 
     `auto` is the cluster that this machine belongs to (by `ray start`), `ray://host:10001` another one, `local[4]` four
     processes of this machine. A ClusterError says why there is no connection.
+
+        with xmtc.cluster.connect("auto"):
+            model = xmtc.make("dismec").fit(corpus)
     """
-    require("a cluster", "cluster")
+    require("--cluster", "cluster")
     with _session(address):
         nodes = alive()
         check_nodes(nodes)
