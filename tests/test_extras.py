@@ -142,7 +142,10 @@ def test_commands_refuse_before_they_read_or_write(
 
 @pytest.mark.parametrize(
     "command",
-    [["train", "no-file", "--model", "dismec", "--out", "out"], ["compare", "no-file", "--models", "prior", "--out", "out"]],
+    [
+        ["train", "no-file", "--model", "dismec", "--out", "out"],
+        ["compare", "no-file", "--models", "prior", "--out", "out"],
+    ],
     ids=["train", "compare"],
 )
 def test_a_cluster_without_ray(

@@ -9,8 +9,8 @@ run it on an idle machine with two cores. Tf-idf is made here in all cases and n
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -32,7 +32,9 @@ def workers(kind: str, count: int) -> Iterator[None]:
         if kind == "processes":
             stack.enter_context(connect(f"local[{count}]"))
         elif count == 1:
-            stack.enter_context(patch.object(executor, "in_threads", lambda work, items: [work(item) for item in items]))
+            stack.enter_context(
+                patch.object(executor, "in_threads", lambda work, items: [work(item) for item in items])
+            )
         yield
 
 

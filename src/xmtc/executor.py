@@ -30,7 +30,7 @@ class Executor(Protocol):
 
         A block keeps one core busy and takes about `memory` bytes beside what the task holds. The task, an object that
         can be pickled, holds what all blocks share; it reaches each machine once, also when it is mapped several times.
-        Its arrays may be read-only there, and so may those of the results.
+        Its arrays may be read-only there.
         """
 
 

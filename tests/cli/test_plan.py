@@ -10,7 +10,7 @@ from contract_corpus import small_corpus
 
 import xmtc
 from xmtc.cli import main
-from xmtc.cluster.planning import Plan, plan, pickled_size
+from xmtc.cluster.planning import Plan, pickled_size, plan
 from xmtc.errors import OutOfMemory
 from xmtc.models.registry import make
 

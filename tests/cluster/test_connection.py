@@ -16,7 +16,9 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.errors import ClusterError, ConfigError
 
 
-@pytest.mark.parametrize("address", ["local", "local[0]", "local[-1]", "10.0.0.1", "http://host:1", "ray://", "ray://h:x"])
+@pytest.mark.parametrize(
+    "address", ["local", "local[0]", "local[-1]", "10.0.0.1", "http://host:1", "ray://", "ray://h:x"]
+)
 def test_an_address_that_is_none(address: str) -> None:
     with pytest.raises(ConfigError, match="^cluster "), connect(address):
         pass
@@ -26,9 +28,10 @@ def test_nobody_at_the_address() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(ClusterError, match=rf"^cluster ray://127.0.0.1:{port}: nobody answers at 127.0.0.1:{port} "):
-        with connect(f"ray://127.0.0.1:{port}"):
-            pass
+    address = f"ray://127.0.0.1:{port}"
+    with pytest.raises(ClusterError) as error, connect(address):
+        pass
+    assert str(error.value).startswith(f"cluster {address}: nobody answers at 127.0.0.1:{port} (")
 
 
 def test_no_cluster_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,9 +49,9 @@ def test_another_ray(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.1")
 
     monkeypatch.setattr(ray, "init", other)
-    with pytest.raises(ClusterError, match="^cluster auto: Version mismatch: The cluster was started with: Ray: 2.1$"):
-        with connect("auto"):
-            pass
+    with pytest.raises(ClusterError) as error, connect("auto"):
+        pass
+    assert str(error.value) == "cluster auto: Version mismatch: The cluster was started with: Ray: 2.1"
 
 
 def test_a_command_with_a_bad_address_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +71,9 @@ def test_commands_on_a_cluster(corpus: Corpus, tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "docs" / "bad.jsonl").write_text("not JSON\n")
     xmtc.write(made, tmp_path / "all.jsonl")
     model = str(tmp_path / "model")
-    assert main(["train", str(tmp_path / "all.jsonl"), "--model", "dismec", "--out", model, "--cluster", "local[1]"]) == 0
+    assert (
+        main(["train", str(tmp_path / "all.jsonl"), "--model", "dismec", "--out", model, "--cluster", "local[1]"]) == 0
+    )
     said = capsys.readouterr().err
     assert "cluster local[1]: 1 node, 1 cores" in said
     assert "tasks, none done again" in said
@@ -88,7 +93,10 @@ def test_commands_on_a_cluster(corpus: Corpus, tmp_path: Path, capsys: pytest.Ca
     assert (answers / "a.parquet").stat().st_mtime_ns == before
 
     results = tmp_path / "here.json", tmp_path / "there.json"
-    assert main(["evaluate", str(answers / "b.parquet"), str(tmp_path / "docs" / "b.jsonl"), "--json", str(results[0])]) == 0
+    assert (
+        main(["evaluate", str(answers / "b.parquet"), str(tmp_path / "docs" / "b.jsonl"), "--json", str(results[0])])
+        == 0
+    )
     assert main(["evaluate", model, str(tmp_path / "docs" / "b.jsonl"), "--json", str(results[1])]) == 0
     here, there = (json.loads(file.read_text())["P@1"] for file in results)
     assert here == there

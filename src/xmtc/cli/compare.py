@@ -76,7 +76,9 @@ def compare(
     end = time.monotonic() + seconds_in(budget) if budget is not None else None
     folder = Path(out)
     places = corpus_folders(corpus, folder)
-    works = [Work(place, each, test, reading, plans, end, valid, cluster) for place, each in zip(places, corpus, strict=True)]
+    works = [
+        Work(place, each, test, reading, plans, end, valid, cluster) for place, each in zip(places, corpus, strict=True)
+    ]
     try:
         for place in dict.fromkeys((folder, *places)):
             place.mkdir(parents=True, exist_ok=True)

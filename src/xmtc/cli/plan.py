@@ -43,7 +43,10 @@ def plan(
         ("features", f"{clock(found.before)}, on one machine"),
         ("blocks", f"{found.blocks:,}, together {clock(found.seconds)} on one core"),
         ("time", f"{clock(spent)} on {machines}"),
-        ("memory", f"{written_size(needed)} a node: {written_size(found.sent)} shared, {written_size(found.memory)} a core"),
+        (
+            "memory",
+            f"{written_size(needed)} a node: {written_size(found.sent)} shared, {written_size(found.memory)} a core",
+        ),
         ("traffic", f"{written_size(found.sent)} to each node, {written_size(found.returned)} back from all"),
     ):
         print(f"{what:<9} {value}")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def predict(
     model: Annotated[str, typer.Argument(help="Model folder.")],
     documents: Annotated[
-        str | None, typer.Argument(help="File in any format, one text a line; - for standard input; 'docs/*.csv' for several.")
+        str | None,
+        typer.Argument(help="File in any format, one text a line; - for standard input; 'docs/*.csv' for several."),
     ] = None,
     text: Annotated[str | None, typer.Option("--text", help="Tag this text, in place of a file.")] = None,
     k: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -148,7 +148,9 @@ def tag_files(how: Tagging, files: dict[str, str], shared: bool) -> None:
 
     todo = [file for file, answers in files.items() if not Path(answers).exists()]
     if len(todo) < len(files):
-        print(f"{len(files) - len(todo)} of {len(files)} files are answered already and left as they are", file=sys.stderr)
+        print(
+            f"{len(files) - len(todo)} of {len(files)} files are answered already and left as they are", file=sys.stderr
+        )
     failed: list[str] = []
     documents = 0
     for answers in files.values():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -54,9 +56,12 @@ def _session(address: str) -> Iterator[None]:
     import ray
 
     try:
-        ray.init(**how, logging_level=logging.ERROR, log_to_driver=False)
+        with _own_sigterm():
+            ray.init(**how, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, TimeoutError) as error:
-        remedy = "start one with `ray start --head`, or take local[N]" if address == "auto" else "is `ray start` running?"
+        remedy = (
+            "start one with `ray start --head`, or take local[N]" if address == "auto" else "is `ray start` running?"
+        )
         raise ClusterError(f"cluster {address}: none found; {remedy}") from error
     except RuntimeError as error:  # such as another version of Ray or Python
         raise ClusterError(f"cluster {address}: {' '.join(str(error).split())}") from error
@@ -64,6 +69,17 @@ def _session(address: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep what SIGTERM does: Ray would end the process at once, without keeping what can be resumed."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _how(address: str) -> dict[str, Any]:

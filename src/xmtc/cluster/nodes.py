@@ -101,5 +101,7 @@ def differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
     """
     if there["xmtc"] is None:
         return "xmtc is not installed there; install it with: pip install 'xmtc[cluster]'"
-    found = [f"{name} {there[name] or 'missing'} there, {here[name]} here" for name in here if there[name] != here[name]]
+    found = [
+        f"{name} {there[name] or 'missing'} there, {here[name]} here" for name in here if there[name] != here[name]
+    ]
     return f"{', '.join(found)}; install the same versions on every node" if found else ""

@@ -35,7 +35,9 @@ class Plan:
         room = (memory - self.sent) // self.memory
         if room < 1:
             needed = (self.sent + self.memory) / 2**30
-            raise OutOfMemory(f"a node needs {needed:.1f} GiB at least, for the features and one block; take larger ones")
+            raise OutOfMemory(
+                f"a node needs {needed:.1f} GiB at least, for the features and one block; take larger ones"
+            )
         return min(cores, room)
 
     def on(self, nodes: int, cores: int, memory: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -94,7 +95,8 @@ class RayExecutor:
         from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
         try:
-            found: list[Any] = ray.get(answer)
+            # Copied, since the object store of this machine could not hold all of a model.
+            found: list[Any] = pickle.loads(pickle.dumps(ray.get(answer), 5))
             return found
         except RayTaskError as error:
             if not isinstance(error.cause, MemoryError):

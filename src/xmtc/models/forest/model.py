@@ -75,9 +75,7 @@ class DocumentForest(Model):
         vectors = DocumentVectors(self.config.tfidf)
         terms = vectors.terms_of(corpus)
         return (
-            vectors.memory_needed(corpus)
-            + 40 * terms * cores()
-            + self.config.trees * self._tree_bytes(corpus, terms)
+            vectors.memory_needed(corpus) + 40 * terms * cores() + self.config.trees * self._tree_bytes(corpus, terms)
         )
 
     def _tree_bytes(self, corpus: Corpus, terms: int) -> int:
