@@ -20,7 +20,7 @@ from xmtc.errors import ClusterError, ConfigError
     "address", ["local", "local[0]", "local[-1]", "10.0.0.1", "http://host:1", "ray://", "ray://h:x"]
 )
 def test_an_address_that_is_none(address: str) -> None:
-    with pytest.raises(ConfigError, match="^cluster "), connect(address):
+    with pytest.raises(ConfigError, match=r"^cluster "), connect(address):
         pass
 
 

@@ -122,7 +122,8 @@ def answer_files(documents: str, out: str) -> dict[str, str]:
 
     if Path(out).name.count("*") != 1:
         raise ConfigError(f"--out {out}: for the documents of several files, a * stands for each name: 'tags/*.jsonl'")
-    files = sorted(str(Path(file).absolute()) for file in glob.glob(documents, recursive=True) if Path(file).is_file())
+    matches = map(Path, glob.glob(documents, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    files = sorted(str(file.absolute()) for file in matches if file.is_file())
     if not files:
         raise BadInput(documents, None, "no file matches", "check the folder and the pattern, and quote it")
     found: dict[str, str] = {}

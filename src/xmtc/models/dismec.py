@@ -103,6 +103,7 @@ class TrainLabels:
     earlier: Classifiers | None  # that are to be changed
 
     def __call__(self, block: LabelBlock) -> Block:
+        """The weights and biases of the labels."""
         from xmtc.kernels.active_documents import SEARCHES, train_on_active
         from xmtc.kernels.csr import CsrArrays
 

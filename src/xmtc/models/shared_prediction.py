@@ -25,6 +25,7 @@ class Predict:
     k: int
 
     def __call__(self, corpus: Corpus) -> Answers:
+        """The lists of these documents."""
         top = self.predict(corpus, self.k)
         return top.ids, top.scores, top.kind  # without the labels, which the model has
 

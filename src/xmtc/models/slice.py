@@ -317,6 +317,7 @@ class TrainLabels:
     examples: Csr  # labels x documents, see `examples_of`
 
     def __call__(self, block: LabelBlock) -> tuple[Floats, Floats]:
+        """The weights and biases of the labels."""
         from xmtc.kernels.dense_descent import train_on_lists
 
         own = take_rows(self.examples, block.labels)

@@ -189,6 +189,7 @@ class TrainChildren:
     seed: int
 
     def __call__(self, task: Task) -> Trained:
+        """The weights and biases of the children."""
         from xmtc.kernels.coordinate_descent import train_node
         from xmtc.kernels.csr import CsrArrays
 

@@ -41,6 +41,7 @@ class TrainLabels:
     seed: int
 
     def __call__(self, block: LabelBlock) -> Block:
+        """The weights and biases of the labels."""
         from xmtc.kernels.csr import CsrArrays
 
         own = self.documents_of[:, block.labels]
