@@ -3,7 +3,7 @@
     python -m benchmarks.cluster.tagging [--data DIR] [--corpus gnd] [--model parabel] [--files 8] [--repeat 4]
 
 Trains the model once, writes the test documents, repeated, as several files, and tags them with `--cluster local[1]`
-and `local[2]`: documents a second from the command's start to its end, less what the same command takes for one document.
+and `local[2]`: documents a second, without the time that the same command takes for a single document.
 A process's peak memory stands beside what is asked of Ray for it. Needs an idle machine with two cores.
 """
 
