@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from pathlib import Path
 
 import pytest
 import ray
 
-import xmtc
 from xmtc.cli import main
 from xmtc.cluster import connect
-from xmtc.corpus.corpus import Corpus
 from xmtc.errors import ClusterError, ConfigError
 
 
@@ -59,44 +56,3 @@ def test_a_command_with_a_bad_address_leaves_nothing(tmp_path: Path, capsys: pyt
     assert main(["train", "none.csv", "--model", "dismec", "--out", str(out), "--cluster", "local[0]"]) == 2
     assert capsys.readouterr().err == "error: cluster local[0]: it needs one core at least\n"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_commands_on_a_cluster(corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = [" ".join(f"w{word}" for word in corpus.features[[row]].indices) for row in range(len(corpus))]  # type: ignore[index]
-    tags = [[corpus.labels.key(label) for label in corpus.labels_of(row)] for row in range(len(corpus))]
-    made = Corpus.of(texts, tags)
-    (tmp_path / "docs").mkdir()
-    for name, part in (("a", made[:100]), ("b", made[100:])):
-        xmtc.write(part, tmp_path / "docs" / f"{name}.jsonl")
-    (tmp_path / "docs" / "bad.jsonl").write_text("not JSON\n")
-    xmtc.write(made, tmp_path / "all.jsonl")
-    model = str(tmp_path / "model")
-    assert (
-        main(["train", str(tmp_path / "all.jsonl"), "--model", "dismec", "--out", model, "--cluster", "local[1]"]) == 0
-    )
-    said = capsys.readouterr().err
-    assert "cluster local[1]: 1 node, 1 cores" in said
-    assert "tasks, none done again" in said
-
-    pattern, answers = str(tmp_path / "docs" / "*.jsonl"), tmp_path / "tags"
-    command = ["predict", model, pattern, "--out", str(answers / "*.parquet"), "--cluster", "local[2]"]
-    assert main(command) == 2, "one file is bad"
-    said = capsys.readouterr().err
-    assert "bad.jsonl:1: not JSON" in said
-    assert "tagged 300 documents of 2 files" in said
-    assert sorted(file.name for file in answers.iterdir()) == ["a.parquet", "b.parquet"]
-    (tmp_path / "docs" / "bad.jsonl").unlink()
-    (answers / "b.parquet").unlink()
-    before = (answers / "a.parquet").stat().st_mtime_ns
-    assert main(command) == 0
-    assert "1 of 2 files are answered already" in capsys.readouterr().err
-    assert (answers / "a.parquet").stat().st_mtime_ns == before
-
-    results = tmp_path / "here.json", tmp_path / "there.json"
-    assert (
-        main(["evaluate", str(answers / "b.parquet"), str(tmp_path / "docs" / "b.jsonl"), "--json", str(results[0])])
-        == 0
-    )
-    assert main(["evaluate", model, str(tmp_path / "docs" / "b.jsonl"), "--json", str(results[1])]) == 0
-    here, there = (json.loads(file.read_text())["P@1"] for file in results)
-    assert here == there

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xmtc
+from xmtc.cli import main
 from xmtc.cluster import RayExecutor, nodes
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import BadInput, ClusterError, OutOfMemory
@@ -55,6 +59,11 @@ class Killing(RayExecutor):
 def arrays_of(name: str, settings: dict[str, Any], corpus: Corpus, folder: Path) -> str:
     """A hash of all arrays that the trained model saves."""
     make(name, **settings).fit(corpus).save(folder)
+    return arrays_in(folder)
+
+
+def arrays_in(folder: Path) -> str:
+    """A hash of all arrays of a model."""
     found = hashlib.sha256()
     for file in sorted(folder.glob("*.safetensors")):
         for key, array in sorted(read_arrays(file).items()):
@@ -62,6 +71,48 @@ def arrays_of(name: str, settings: dict[str, Any], corpus: Corpus, folder: Path)
                 f"{file.name} {key} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes()
             )
     return found.hexdigest()
+
+
+def test_commands_on_a_cluster(
+    cluster: Any, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Goes first, for a process can have one connection only, and later tests share theirs."""
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    assert corpus.features is not None
+    texts = [" ".join(f"w{word}" for word in corpus.features[[row]].indices) for row in range(len(corpus))]
+    tags = [[corpus.labels.key(label) for label in corpus.labels_of(row)] for row in range(len(corpus))]
+    made = Corpus.of(texts, tags)
+    docs, answers, model = tmp_path / "docs", tmp_path / "tags", str(tmp_path / "model")
+    docs.mkdir()
+    xmtc.write(made, tmp_path / "all.jsonl")
+    xmtc.write(made[:100], docs / "a.jsonl")
+    xmtc.write(made[100:], docs / "b.jsonl")
+    (docs / "bad.jsonl").write_text("not JSON\n")
+    train = ["train", str(tmp_path / "all.jsonl"), "--model", "dismec", "--out"]
+    # In a process of its own: Ray confuses a cluster that it starts with the one that the tests have started.
+    command = [sys.executable, "-m", "xmtc", *train, model, "--cluster", "local[1]"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{model}\n", "what Ray has to say does not mix with results"
+    assert "cluster local[1]: 1 node, 1 core, " in ran.stderr
+    assert "cluster local[1]: 8 tasks, none done again" in ran.stderr
+    for place, more in (("here", []), ("there", ["--cluster", "auto"])):
+        assert main([*train, str(tmp_path / place), *more]) == 0
+        assert arrays_in(tmp_path / place) == arrays_in(Path(model))
+
+    command = ["predict", model, str(docs / "*.jsonl"), "--out", str(answers / "*.parquet"), "--cluster", "auto"]
+    assert main(command) == 2, "one file is bad"
+    said = capsys.readouterr().err
+    assert "bad.jsonl:1: not JSON" in said
+    assert "tagged 300 documents of 2 files" in said
+    assert sorted(file.name for file in answers.iterdir()) == ["a.parquet", "b.parquet"]
+    (docs / "bad.jsonl").unlink()
+    (answers / "b.parquet").unlink()
+    before = (answers / "a.parquet").stat().st_mtime_ns
+    assert main(command) == 0
+    assert "1 of 2 files are answered already" in capsys.readouterr().err
+    assert (answers / "a.parquet").stat().st_mtime_ns == before
+    assert main(["predict", model, str(docs / "b.jsonl"), "--out", str(tmp_path / "b.parquet")]) == 0
+    assert (tmp_path / "b.parquet").read_bytes() == (answers / "b.parquet").read_bytes()
 
 
 @pytest.mark.parametrize(("name", "settings"), MODELS, ids=[name for name, _ in MODELS])
@@ -89,6 +140,7 @@ def test_the_same_model_when_a_node_is_lost(
         assert killing._kill is None
     finally:
         cluster.add_node(**node)
+        cluster.wait_for_nodes()  # until the lost one is known to be lost
 
 
 def test_a_stopped_training_goes_on(executor: RayExecutor, corpus: Corpus, tmp_path: Path) -> None:
@@ -175,20 +227,34 @@ def test_a_block_that_always_ends_its_process_is_given_up(executor: RayExecutor)
     assert str(error.value) == "a task was tried 4 times and lost each time, at last because its process ended"
 
 
-def test_what_ran_on_a_lost_node_is_done_again(executor: RayExecutor, cluster: Any, node: dict[str, Any]) -> None:
-    lost = next(iter(cluster.worker_nodes))
-    killing = Killing(lambda: cluster.remove_node(lost, allow_graceful=False))
-
+def test_what_ran_on_a_lost_node_is_done_again(
+    executor: RayExecutor, cluster: Any, node: dict[str, Any], tmp_path: Path
+) -> None:
     def slow(block: int) -> int:
-        time.sleep(0.2 if block == 0 else 2)
+        import ray
+
+        if block:
+            (tmp_path / ray.get_runtime_context().get_node_id()).touch()
+            time.sleep(2)
         return block
 
-    found: dict[int, int] = {}
+    def kill_one_that_works() -> None:
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            for lost in cluster.worker_nodes:
+                if (tmp_path / lost.node_id).exists():
+                    cluster.remove_node(lost, allow_graceful=False)
+                    return
+            time.sleep(0.05)
+        raise AssertionError("no node has begun")
+
+    killing, found = Killing(kill_one_that_works), {}
     try:
-        killing.map(slow, range(3), found.__setitem__)
+        killing.map(slow, range(6), found.__setitem__)
     finally:
         cluster.add_node(**node)
-    assert found == {0: 0, 1: 1, 2: 2}
+        cluster.wait_for_nodes()  # until the lost one is known to be lost
+    assert found == {at: at for at in range(6)}
     assert killing.report.again.total() == 1
 
 

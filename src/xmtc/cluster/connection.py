@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 from xmtc.cluster.nodes import alive, check_nodes
 from xmtc.cluster.ray_executor import RayExecutor
 from xmtc.errors import ClusterError, ConfigError
-from xmtc.executor import using
 from xmtc.extras import require
 from xmtc.memory import written_size
 
@@ -40,12 +39,21 @@ def connect(address: str = "auto") -> Iterator[RayExecutor]:
         nodes = alive()
         check_nodes(nodes)
         cores, memory = sum(node.cores for node in nodes), sum(node.memory for node in nodes)
-        size = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
-        print(f"cluster {address}: {size}, {cores} cores, {written_size(memory)} for tasks", file=sys.stderr)
+        size = f"{_some(len(nodes), 'node')}, {_some(cores, 'core')}, {written_size(memory)} for tasks"
+        print(f"cluster {address}: {size}", file=sys.stderr)
+        from xmtc.executor import using  # not before: it imports what reads the number of threads
+
         executor = RayExecutor()
-        with using(executor):
-            yield executor
+        try:
+            with using(executor):
+                yield executor
+        finally:
+            executor.close()
         print(f"cluster {address}: {executor.report}", file=sys.stderr)
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 @contextmanager
@@ -66,9 +74,23 @@ def _session(address: str) -> Iterator[None]:
     except RuntimeError as error:  # such as another version of Ray or Python
         raise ClusterError(f"cluster {address}: {' '.join(str(error).split())}") from error
     try:
-        yield
+        with _without_notices():
+            yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _without_notices() -> Iterator[None]:
+    """Ray prints the log of a lost node to standard output, which is for results; why a task is done again we say."""
+    from ray._private import worker
+
+    shown = worker.print_to_stdstream
+    worker.print_to_stdstream = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = shown
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +31,7 @@ def each_file(prepare: Callable[[], Callable[[str], int]], files: Sequence[str],
 
     if not files:
         return
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     DataContext.get_current().enable_progress_bars = False  # there is our own
     processes = min(len(files), max(1, sum(node.cores for node in alive())))
     rows = ray.data.from_items([{"file": file} for file in files], override_num_blocks=len(files)).map_batches(
@@ -38,7 +41,6 @@ def each_file(prepare: Callable[[], Callable[[str], int]], files: Sequence[str],
         compute=ActorPoolStrategy(size=processes),
         num_cpus=1,
         memory=PROCESS + memory,
-        runtime_env={"env_vars": dict.fromkeys(VARIABLES, "1")},
     )
     for row in rows.iter_rows():
         yield Done(str(row["file"]), int(row["result"]), str(row["error"]))
@@ -46,6 +48,7 @@ def each_file(prepare: Callable[[], Callable[[str], int]], files: Sequence[str],
 
 class _Actor:
     def __init__(self, prepare: Callable[[], Callable[[str], int]]) -> None:
+        os.environ.update(dict.fromkeys(VARIABLES, "1"))  # read when `prepare` imports what computes
         self._work = prepare()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:

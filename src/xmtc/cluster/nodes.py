@@ -68,8 +68,9 @@ def check_nodes(nodes: list[Node]) -> None:
             there = ray.get(answer, timeout=SECONDS)
         except GetTimeoutError:
             raise ClusterError(f"node {node.address}: no answer in {SECONDS} s; is it overloaded?") from None
-        except RayError as error:
-            raise ClusterError(f"node {node.address}: {str(error).splitlines()[0]}") from error
+        except RayError as error:  # it has gone, or cannot start a process
+            first = str(error).splitlines()[0]
+            raise ClusterError(f"node {node.address}: it does not answer: {first}") from error
         if different := differences(here, there):
             raise ClusterError(f"node {node.address}: {different}")
 

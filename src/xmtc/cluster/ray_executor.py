@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import sys
 from collections import Counter
@@ -88,6 +89,11 @@ class RayExecutor:
         finally:
             for answer in waiting:
                 ray.cancel(answer, force=True)
+
+    def close(self) -> None:
+        """Give back what was sent. The next connection may name other things the same, and must not lose those."""
+        self._sent.clear()
+        gc.collect()
 
     def _answer(self, answer: Any, attempt: Attempt) -> list[Any] | Attempt:
         """The results of a task, or what is to be asked instead because it was lost; an error if that is enough."""
