@@ -177,7 +177,12 @@ def test_what_blocks_share_is_sent_once(executor: RayExecutor, monkeypatch: pyte
 
     sent: list[Any] = []
     put = ray.put
-    monkeypatch.setattr(ray, "put", lambda value: [sent.append(1), put(value)][1])
+
+    def counted(value: Any) -> Any:
+        sent.append(1)
+        return put(value)
+
+    monkeypatch.setattr(ray, "put", counted)
 
     def double(block: int) -> int:
         return 2 * block
@@ -248,7 +253,8 @@ def test_what_ran_on_a_lost_node_is_done_again(
             time.sleep(0.05)
         raise AssertionError("no node has begun")
 
-    killing, found = Killing(kill_one_that_works), {}
+    killing = Killing(kill_one_that_works)
+    found: dict[int, int] = {}
     try:
         killing.map(slow, range(6), found.__setitem__)
     finally:

@@ -122,7 +122,7 @@ def test_goes_on_after_a_finished_block(method: str, tmp_path: Path, monkeypatch
     trained: list[int] = []
     own = TrainLabels.__call__
 
-    def counted(*given: object) -> object:
+    def counted(*given: Any) -> object:
         trained.append(1)
         return own(*given)
 

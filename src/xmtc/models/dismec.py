@@ -116,7 +116,7 @@ class TrainLabels:
         found = train_on_active(*matrix, *positives, importance, solver_of(self.config), SEARCHES, seed)
         return found[:4]  # without how many documents were active
 
-    def _train_on_all(self, positives: Any, importance: Any, labels: NDArray[np.int32], seed: int) -> Block:
+    def _train_on_all(self, positives: tuple[Any, Any], importance: Any, labels: NDArray[np.int32], seed: int) -> Block:
         from xmtc.kernels.coordinate_descent import train_node
         from xmtc.kernels.csr import CsrArrays
 

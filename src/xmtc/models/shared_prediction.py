@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,5 +47,4 @@ def shared_prediction(
 def _to_tag(corpus: Corpus) -> Corpus:
     """The texts or features alone."""
     targets, labels = no_labels(len(corpus))
-    nothing = {"ids": None, "fields": {}, "document_weights": None, "label_weights": None}
-    return replace(corpus, targets=targets, labels=labels, **nothing)
+    return Corpus(targets, labels, corpus.texts, corpus.features, name=corpus.name)

@@ -223,7 +223,7 @@ class Slice(Model):
             for number, block in enumerate(blocks):
                 found = checkpoints.get(f"block{number}")
                 if found is None:
-                    missing.append(LabelBlock(block, number))
+                    missing.append(LabelBlock(block.astype(np.int32), number))
                 else:
                     weights[block], biases[block] = found["weights"], found["biases"]
                     bar.advance(int(sizes[block].sum()))

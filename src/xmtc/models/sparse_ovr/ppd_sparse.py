@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from xmtc.models.config import PRUNE, Capabilities, ModelConfig
-from xmtc.models.sparse_ovr.separable import LabelSolver, SeparableClassifiers
+from xmtc.models.sparse_ovr.separable import LabelSolver, Pair, SeparableClassifiers
 from xmtc.predictions import ScoreKind
 from xmtc.search.label_blocks import Block
 from xmtc.text.tfidf import TfIdfSettings
@@ -96,7 +96,7 @@ class PpdSparse(SeparableClassifiers):
         return partial(_solve, how)
 
 
-def _solve(how: ElasticNet, matrix: Any, positives: Any, importance: Any, seed: int) -> Block:
+def _solve(how: ElasticNet, matrix: Pair, positives: Pair, importance: Any, seed: int) -> Block:
     from xmtc.kernels.elastic_net import train_elastic_net_labels
 
     return train_elastic_net_labels(*matrix, *positives, importance, how, seed)

@@ -27,7 +27,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.sparse import make_csr
 from xmtc.labelspace.propensity import PROPENSITIES
 from xmtc.models.config import PRUNE, Capabilities, ModelConfig
-from xmtc.models.sparse_ovr.separable import LabelSolver, SeparableClassifiers
+from xmtc.models.sparse_ovr.separable import LabelSolver, Pair, SeparableClassifiers
 from xmtc.predictions import ScoreKind
 from xmtc.search.label_blocks import Block
 from xmtc.text.tfidf import TfIdfSettings
@@ -105,7 +105,7 @@ class ProXml(SeparableClassifiers):
         return partial(_solve, solver, self.vectors_.width)
 
 
-def _solve(solver: L1Solver, width: int, matrix: Any, positives: Any, importance: Any, seed: int) -> Block:
+def _solve(solver: L1Solver, width: int, matrix: Pair, positives: Pair, importance: Any, seed: int) -> Block:
     from xmtc.kernels.l1_linear import train_l1_labels
 
     return train_l1_labels(*matrix, width, *positives, importance, solver, seed)

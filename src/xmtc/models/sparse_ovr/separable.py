@@ -22,10 +22,13 @@ from xmtc.seeding import derived_seed
 from xmtc.text.document_features import DocumentVectors
 
 
+Pair = tuple[Any, Any]
+
+
 class LabelSolver(Protocol):
     """Finds the classifiers of some labels, with a method's kernel and its settings."""
 
-    def __call__(self, matrix: Any, positives: Any, importance: Any, seed: int) -> Block:
+    def __call__(self, matrix: Pair, positives: Pair, importance: Any, seed: int) -> Block:
         """From documents by rows and by columns, and the labels' (ends, documents)."""
 
 
