@@ -21,7 +21,6 @@ from xmtc.search.sparse_index import SparseIndex
 from xmtc.seeding import derived_seed
 from xmtc.text.document_features import DocumentVectors
 
-
 Pair = tuple[Any, Any]
 
 
