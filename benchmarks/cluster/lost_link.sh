@@ -12,6 +12,9 @@ here=$(dirname "$(dirname "$(dirname "$(realpath "$0")")")")
 bin=${BIN:-$here/.venv/bin}
 work=$(mktemp -d)
 export RAY_USAGE_STATS_ENABLED=0
+# The nodes and the training know each other by a token of their own.
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH="$work/token"
+od -An -tx1 -N 16 /dev/urandom | tr -d ' \n' > "$work/token"
 bridge=xmtc-br
 
 clean() {
