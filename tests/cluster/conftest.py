@@ -32,7 +32,7 @@ def corpus() -> Corpus:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
     """The machines; a test that removes one adds another."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}  # also in those that tests start
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args=NODE)

@@ -89,7 +89,7 @@ def test_commands_on_a_cluster(
     xmtc.write(made[100:], docs / "b.jsonl")
     (docs / "bad.jsonl").write_text("not JSON\n")
     train = ["train", str(tmp_path / "all.jsonl"), "--model", "dismec", "--out"]
-    # In a process of its own: Ray confuses a cluster that it starts with the one that the tests have started.
+    # In a process of its own: Ray has this process know one cluster by its token, and the tests have started another.
     command = [sys.executable, "-m", "xmtc", *train, model, "--cluster", "local[1]"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ran.stdout == f"{model}\n", "what Ray has to say does not mix with results"

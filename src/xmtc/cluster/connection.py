@@ -22,6 +22,7 @@ from xmtc.memory import written_size
 
 PORT = 10001  # of Ray's door for other machines
 SECONDS = 5  # that a host has to open it
+SILENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "error"}
 
 
 @contextmanager
@@ -60,8 +61,10 @@ def _some(count: int, what: str) -> str:
 def _session(address: str) -> Iterator[None]:
     """Ray, connected; what it says on the way is left out."""
     how = _how(address)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported
+    for name, value in SILENT.items():
+        os.environ.setdefault(name, value)  # read when Ray is imported
     import ray
+    from ray.exceptions import RayError
 
     try:
         with _own_sigterm():
@@ -70,8 +73,9 @@ def _session(address: str) -> Iterator[None]:
         remedy = (
             "start one with `ray start --head`, or take local[N]" if address == "auto" else "is `ray start` running?"
         )
-        raise ClusterError(f"cluster {address}: none found; {remedy}") from error
-    except RuntimeError as error:  # such as another version of Ray or Python
+        token = "; one with a token needs RAY_AUTH_MODE=token and the same token here"
+        raise ClusterError(f"cluster {address}: none found; {remedy}{token}") from error
+    except (RuntimeError, RayError) as error:  # such as another version of Ray or Python, or a wrong token
         raise ClusterError(f"cluster {address}: {' '.join(str(error).split())}") from error
     try:
         with _without_notices():
