@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,7 +36,11 @@ def cluster() -> Iterator[Any]:
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}  # also in those that tests start
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args=NODE)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        door = free.getsockname()[1]
+    made = Cluster(initialize_head=True, head_node_args={**NODE, "ray_client_server_port": door})
+    made.door = f"ray://127.0.0.1:{door}"
     try:
         for _ in range(2):
             made.add_node(**NODE)

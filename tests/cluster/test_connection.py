@@ -38,10 +38,8 @@ def test_no_cluster_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "init", none_found)
     with pytest.raises(ClusterError) as error, connect("auto"):
         pass
-    assert (
-        str(error.value)
-        == "cluster auto: none found; start one with `ray start --head`, or take local[N]; one with a token needs RAY_AUTH_MODE=token and the same token here"
-    )
+    said = "cluster auto: none found; start one with `ray start --head`, or take local[N]; one with a token needs "
+    assert str(error.value) == said + "RAY_AUTH_MODE=token and the same token here"
 
 
 def test_another_ray(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,8 @@ from xmtc.storage import read_arrays
 
 # What workers run is written within tests: it is sent as a whole, for they cannot import this file.
 
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # logs that Ray's test helper opens
+
 MODELS: list[tuple[str, dict[str, Any]]] = [
     ("dismec", {}),
     ("ppd_sparse", {}),
@@ -95,9 +97,9 @@ def test_commands_on_a_cluster(
     assert ran.stdout == f"{model}\n", "what Ray has to say does not mix with results"
     assert "cluster local[1]: 1 node, 1 core, " in ran.stderr
     assert "cluster local[1]: 8 tasks, none done again" in ran.stderr
-    for place, more in (("here", []), ("there", ["--cluster", "auto"])):
-        assert main([*train, str(tmp_path / place), *more]) == 0
-        assert arrays_in(tmp_path / place) == arrays_in(Path(model))
+    assert main([*train, str(tmp_path / "here")]) == 0
+    assert main([*train, str(tmp_path / "there"), "--cluster", cluster.door]) == 0
+    assert arrays_in(tmp_path / "there") == arrays_in(tmp_path / "here") == arrays_in(Path(model))
 
     command = ["predict", model, str(docs / "*.jsonl"), "--out", str(answers / "*.parquet"), "--cluster", "auto"]
     assert main(command) == 2, "one file is bad"
@@ -105,12 +107,6 @@ def test_commands_on_a_cluster(
     assert "bad.jsonl:1: not JSON" in said
     assert "tagged 300 documents of 2 files" in said
     assert sorted(file.name for file in answers.iterdir()) == ["a.parquet", "b.parquet"]
-    (docs / "bad.jsonl").unlink()
-    (answers / "b.parquet").unlink()
-    before = (answers / "a.parquet").stat().st_mtime_ns
-    assert main(command) == 0
-    assert "1 of 2 files are answered already" in capsys.readouterr().err
-    assert (answers / "a.parquet").stat().st_mtime_ns == before
     assert main(["predict", model, str(docs / "b.jsonl"), "--out", str(tmp_path / "b.parquet")]) == 0
     assert (tmp_path / "b.parquet").read_bytes() == (answers / "b.parquet").read_bytes()
 
