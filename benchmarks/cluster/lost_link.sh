@@ -24,6 +24,7 @@ clean() {
         ip netns del "xmtc$at" 2>/dev/null || true
     done
     ip link del $bridge 2>/dev/null || true
+    rm -rf "$work"
 }
 trap clean EXIT
 

@@ -22,7 +22,6 @@ from xmtc.memory import written_size
 
 PORT = 10001  # of Ray's door for other machines
 SECONDS = 5  # that a host has to open it
-SILENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "error"}
 
 
 @contextmanager
@@ -61,8 +60,7 @@ def _some(count: int, what: str) -> str:
 def _session(address: str) -> Iterator[None]:
     """Ray, connected; what it says on the way is left out."""
     how = _how(address)
-    for name, value in SILENT.items():
-        os.environ.setdefault(name, value)  # read when Ray is imported
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported
     import ray
     from ray.exceptions import RayError
 
