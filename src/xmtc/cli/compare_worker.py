@@ -60,13 +60,18 @@ def parts(corpus: str, test: str, valid: str | None, reading: Reading) -> Parts:
 
 def run(folder: Path) -> dict[str, Any]:
     """Train or load, predict and measure as the folder's specification says; the predictions go into the folder."""
+    spec = json.loads((folder / SPEC).read_text("utf-8"))
+    with on_cluster(spec.get("cluster")):
+        return _result(spec, folder)
+
+
+def _result(spec: dict[str, Any], folder: Path) -> dict[str, Any]:
     from safetensors.numpy import save_file
 
     from xmtc.evaluation.compare import timed_predictions
     from xmtc.evaluation.evaluate import evaluate
     from xmtc.memory import peak_memory
 
-    spec = json.loads((folder / SPEC).read_text("utf-8"))
     train, test, valid, _ = parts(spec["corpus"], spec["test"], spec["valid"], Reading(**spec["reading"]))
     resumed = (folder / PIECES).exists()
     model, place = (
@@ -125,8 +130,7 @@ def main() -> int:
 
     folder = Path(sys.argv[1])
     try:
-        with on_cluster(json.loads((folder / SPEC).read_text("utf-8")).get("cluster")):
-            result = run(folder)
+        result = run(folder)
         shutil.rmtree(folder / PIECES, ignore_errors=True)
     except KeyboardInterrupt:  # it reaches the comparison too, which says so
         return 1
