@@ -140,6 +140,23 @@ def test_commands_refuse_before_they_read_or_write(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "no-file", "--model", "dismec", "--out", "out"],
+        ["compare", "no-file", "--models", "prior", "--out", "out"],
+    ],
+    ids=["train", "compare"],
+)
+def test_a_cluster_without_ray(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, "--cluster", "auto"]) == 2
+    assert capsys.readouterr().err == "error: --cluster needs ray; install it with: pip install 'xmtc[cluster]'\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_predicting_with_a_folder_that_needs_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with writing(tmp_path / "m", "xml_cnn", {}, {}) as folder:
         folder.labels(small_corpus().labels)

@@ -53,6 +53,10 @@ class OutOfMemory(XmtcError):
     """Training would need more memory than is available; raised before it starts."""
 
 
+class ClusterError(XmtcError):
+    """A cluster that cannot be reached or used, or that could not finish the work."""
+
+
 class MissingExtra(ConfigError):
     """What was asked for needs a library that is not installed; the message is the command that installs it.
 

@@ -18,6 +18,7 @@ LIBRARIES = {
     "mlflow": ("mlflow", "pandas"),
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "stemming": ("Stemmer",),
+    "cluster": ("ray",),
     "annif": ("annif",),
 }
 

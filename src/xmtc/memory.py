@@ -107,6 +107,15 @@ def _numbers(file: Path) -> dict[str, int]:
     return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdecimal()}
 
 
+def written_size(size: float) -> str:
+    """Bytes as people write them.
+
+    >>> written_size(3 << 30), written_size(5 << 20)
+    ('3.0 GiB', '5 MiB')
+    """
+    return f"{size / 2**30:.1f} GiB" if size >= 1 << 30 else f"{size / 2**20:.0f} MiB"
+
+
 def give_back_memory() -> None:
     """Return freed memory to the system, where the C library can: threads leave it in many small pieces.
 

@@ -12,7 +12,8 @@ import pytest
 
 from xmtc.cli import main
 from xmtc.cli.app import app
-from xmtc.cli.threads import VARIABLES, limit_threads
+from xmtc.cli.threads import limit_threads
+from xmtc.thread_limits import VARIABLES
 
 SCRIPT = """
 import json, sys

@@ -69,7 +69,7 @@ def test_active_documents_give_the_same_classifiers(weighted: bool, monkeypatch:
     monkeypatch.setattr(dismec, "most_positives", len_of)
     active = Dismec(**exact).fit(documents)
     np.testing.assert_allclose(dense(active, documents), whole, atol=2e-3)
-    monkeypatch.setattr("xmtc.search.label_blocks.in_threads", lambda work, items: [work(item) for item in items])
+    monkeypatch.setattr("xmtc.executor.in_threads", lambda work, items: [work(item) for item in items])
     again = Dismec(**exact).fit(documents)
     np.testing.assert_array_equal(dense(again, documents), dense(active, documents))
 
@@ -188,7 +188,7 @@ def test_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return train_node(*arguments)
 
     monkeypatch.setattr(svm, "train_node", killed)
-    monkeypatch.setattr("xmtc.search.label_blocks.in_threads", lambda work, items: [work(item) for item in items])
+    monkeypatch.setattr("xmtc.executor.in_threads", lambda work, items: [work(item) for item in items])
     with pytest.raises(KeyboardInterrupt):
         Dismec(block=1).fit(documents, checkpoints=tmp_path / "pieces")
     again = Dismec(block=1).fit(documents, checkpoints=tmp_path / "pieces")

@@ -14,7 +14,7 @@ import xmtc
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import ConfigError, OutOfMemory
 from xmtc.models.dismec import Dismec
-from xmtc.models.slice import Slice
+from xmtc.models.slice import Slice, TrainLabels
 
 TOPICS = {"sea": "ship sail wave harbour", "sky": "cloud wind rain storm", "kitchen": "bread oven flour butter"}
 
@@ -194,9 +194,9 @@ def test_odd_corpora() -> None:
 
 
 def test_a_killed_training_goes_on_with_the_next_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xmtc.models.slice.in_threads", lambda work, items: list(map(work, items)))
+    monkeypatch.setattr("xmtc.executor.in_threads", lambda work, items: list(map(work, items)))
     whole = Slice(block=8).fit(dense_corpus())
-    train = Slice._train_block
+    train = TrainLabels.__call__
     calls: list[int] = []
 
     def killed(self: Any, *arguments: Any) -> Any:
@@ -205,7 +205,7 @@ def test_a_killed_training_goes_on_with_the_next_block(tmp_path: Path, monkeypat
             raise KeyboardInterrupt
         return train(self, *arguments)
 
-    monkeypatch.setattr(Slice, "_train_block", killed)
+    monkeypatch.setattr(TrainLabels, "__call__", killed)
     with pytest.raises(KeyboardInterrupt):
         Slice(block=8).fit(dense_corpus(), checkpoints=tmp_path / "kept")
     resumed = Slice(block=8).fit(dense_corpus(), checkpoints=tmp_path / "kept")
@@ -215,7 +215,7 @@ def test_a_killed_training_goes_on_with_the_next_block(tmp_path: Path, monkeypat
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Slice().fit(dense_corpus()).weights_
-    monkeypatch.setattr("xmtc.models.slice.in_threads", lambda work, items: list(map(work, items)))
+    monkeypatch.setattr("xmtc.executor.in_threads", lambda work, items: list(map(work, items)))
     np.testing.assert_array_equal(one, Slice().fit(dense_corpus()).weights_)
 
 

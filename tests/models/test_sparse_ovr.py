@@ -14,6 +14,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadModelFolder, OutOfMemory, XmtcError
 from xmtc.models.registry import make
+from xmtc.models.sparse_ovr.separable import TrainLabels
 from xmtc.search.label_blocks import NEVER
 
 METHODS = ("proxml", "ppd_sparse", "pd_sparse")
@@ -119,13 +120,13 @@ def test_goes_on_after_a_finished_block(method: str, tmp_path: Path, monkeypatch
     whole = make(method, block=1).fit(documents, checkpoints=tmp_path / "pieces")
     (tmp_path / "pieces" / "block2.safetensors").unlink()
     trained: list[int] = []
-    own = type(whole)._train_labels  # type: ignore[attr-defined]
+    own = TrainLabels.__call__
 
-    def counted(*given: object) -> object:
+    def counted(*given: Any) -> object:
         trained.append(1)
         return own(*given)
 
-    monkeypatch.setattr(type(whole), "_train_labels", counted)
+    monkeypatch.setattr(TrainLabels, "__call__", counted)
     again = make(method, block=1).fit(documents, checkpoints=tmp_path / "pieces")
     assert len(trained) == 1
     np.testing.assert_array_equal(dense(again, documents), dense(whole, documents))

@@ -215,7 +215,7 @@ def test_an_interrupted_update_leaves_the_model_as_it_was(monkeypatch: pytest.Mo
     model, queries = make("dismec").fit(corpus()), ["ship kiwi", "oven"]
     before = model.predict(queries, k=3)
     with monkeypatch.context() as patch:
-        patch.setattr("xmtc.search.label_blocks.in_threads", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("xmtc.executor.in_threads", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(fruit())
     np.testing.assert_array_equal(model.predict(queries, k=3).scores, before.scores)

@@ -17,6 +17,7 @@ from xmtc.progress import Progress
 from xmtc.search.linear_training import (
     NEVER,
     SURE,
+    TrainChildren,
     child_documents,
     importance_of,
     reached_by,
@@ -47,7 +48,7 @@ def test_each_node_learns_from_its_documents(loss: str, with_reached: bool) -> N
     reached = reached_by(found, 3) if with_reached else None
     lists, bar = child_documents(TREE, targets), Progress("", 1)
     level = TREE.levels[1]
-    weights = train_level(features, level, lists[1], reached, how, seed=7, bar=bar)
+    weights = train_level(TrainChildren(features, None, how, seed=7), level, lists[1], reached, bar)
     assert bar.done == work_of(level, lists[1])
 
     whole = LinearTree(TREE, NodeWeights.of_levels([NodeWeights.nothing(1, 3), weights]), 30)

@@ -42,6 +42,7 @@ NEEDS = {
         "src/xmtc/integrations/sklearn_data.py",
     ),
     "huggingface_hub": ("tests/test_hub.py",),
+    "ray": ("tests/cluster",),
     "mlflow": ("tests/integrations/test_mlflow.py", "src/xmtc/integrations/mlflow.py"),
     "annif": ("src/xmtc/integrations/annif",),  # `make test-annif` runs it
 }  # fmt: skip

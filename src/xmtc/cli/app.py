@@ -14,6 +14,7 @@ from xmtc.cli.evaluate import evaluate
 from xmtc.cli.explain import explain
 from xmtc.cli.info import info
 from xmtc.cli.models import models
+from xmtc.cli.plan import plan
 from xmtc.cli.predict import predict
 from xmtc.cli.serve import serve
 from xmtc.cli.shrink import shrink
@@ -52,6 +53,6 @@ def tag_texts(
     limit_threads(threads)
 
 
-commands = train, update, evaluate, predict, explain, compare, shrink, info, convert, models, demo, warm, serve
+commands = train, update, evaluate, predict, explain, compare, shrink, info, convert, models, demo, warm, serve, plan
 for command in commands:
     app.command()(with_threads(command))

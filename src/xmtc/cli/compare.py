@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from xmtc.cli.cluster import Cluster, on_cluster
 from xmtc.cli.output import PropensityConstants, write_json
 from xmtc.cli.read_options import Reading, with_reading
 
@@ -46,6 +47,7 @@ def compare(
     ] = None,
     plot: Annotated[bool, typer.Option("--plot", help="Draw each sweep: metrics against the swept setting.")] = False,
     propensity: PropensityConstants = "default",
+    cluster: Cluster = None,
     reading: Reading = Reading(),
 ) -> None:
     """Train models on the same documents and compare them.
@@ -67,12 +69,16 @@ def compare(
 
     constants = propensity_of(propensity)
     plans = planned(models, recipe or [], set_ or [])
+    with on_cluster(cluster):
+        pass  # each run connects for itself; a wrong address is told before the first
     if len(corpus) > 1 and (file := next((plan for plan in plans if plan.origin == "predictions"), None)):
         raise ConfigError(f"{file.name}: predictions are for the documents of one corpus; compare on that one alone")
     end = time.monotonic() + seconds_in(budget) if budget is not None else None
     folder = Path(out)
     places = corpus_folders(corpus, folder)
-    works = [Work(place, each, test, reading, plans, end, valid) for place, each in zip(places, corpus, strict=True)]
+    works = [
+        Work(place, each, test, reading, plans, end, valid, cluster) for place, each in zip(places, corpus, strict=True)
+    ]
     try:
         for place in dict.fromkeys((folder, *places)):
             place.mkdir(parents=True, exist_ok=True)

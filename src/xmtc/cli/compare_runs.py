@@ -39,9 +39,11 @@ class Work:
         plans: Sequence[Plan],
         end: float | None = None,
         valid: str | None = None,
+        cluster: str | None = None,
     ) -> None:
         """Read the corpus and what was given beside it, so that a mistake is found before the first training."""
         self.folder, self.corpus, self.plans, self.end = folder, corpus, plans, end
+        self.cluster = cluster
         self.source = {"corpus": corpus, "test": test, "valid": valid, "reading": asdict(reading)}
         train, held_out, chosen_on, self.split = parts(corpus, test, valid, reading)
         self.labels: LabelSet = train.labels.with_counts(train.label_counts)
@@ -105,8 +107,8 @@ class Work:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RESULT).unlink(missing_ok=True)
         what = {"folder": plan.path} if plan.origin == "folder" else {}
-        spec = {**self.source, "model": plan.model, "settings": self.settings(plan, seed), **what}
-        write_json(str(folder / SPEC), {**spec, "fingerprints": self.prints})
+        spec = {**self.source, "model": plan.model, "settings": self.settings(plan, seed), "cluster": self.cluster}
+        write_json(str(folder / SPEC), {**spec, **what, "fingerprints": self.prints})
         # The pipe closes when this process ends, and then the run ends too.
         command = [sys.executable, "-m", "xmtc.cli.compare_worker", str(folder)]
         with subprocess.Popen(command, stdin=subprocess.PIPE) as process:

@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xmtc.cli.cluster import on_cluster
 from xmtc.cli.output import write_json
 from xmtc.cli.read_options import Reading
 
@@ -59,13 +60,18 @@ def parts(corpus: str, test: str, valid: str | None, reading: Reading) -> Parts:
 
 def run(folder: Path) -> dict[str, Any]:
     """Train or load, predict and measure as the folder's specification says; the predictions go into the folder."""
+    spec = json.loads((folder / SPEC).read_text("utf-8"))
+    with on_cluster(spec.get("cluster")):
+        return _result(spec, folder)
+
+
+def _result(spec: dict[str, Any], folder: Path) -> dict[str, Any]:
     from safetensors.numpy import save_file
 
     from xmtc.evaluation.compare import timed_predictions
     from xmtc.evaluation.evaluate import evaluate
     from xmtc.memory import peak_memory
 
-    spec = json.loads((folder / SPEC).read_text("utf-8"))
     train, test, valid, _ = parts(spec["corpus"], spec["test"], spec["valid"], Reading(**spec["reading"]))
     resumed = (folder / PIECES).exists()
     model, place = (

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from xmtc.cli.cluster import Cluster, on_cluster
 from xmtc.cli.output import (
     Device,
     Precision,
@@ -40,6 +41,7 @@ def evaluate(
         str | None, typer.Option("--train", help="For predictions: the training documents, for PSP, head and tail.")
     ] = None,
     device: Device = "auto",
+    cluster: Cluster = None,
     reading: Reading = Reading(),
 ) -> None:
     """Measure a model, or a file of its predictions.
@@ -61,7 +63,7 @@ def evaluate(
     for path in (json, per_label, html):
         if path is not None:
             check_not_input(path, corpus, train, model if from_file else None)
-    with result_files(json, per_label, html) as stream:
+    with result_files(json, per_label, html) as stream, on_cluster(None if from_file else cluster):
         if from_file:
             at = threshold_of(None, threshold, precision, recall)
             documents, training = reading.read(corpus, "test"), training_documents(train, corpus, reading)

@@ -10,16 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-#: What numba, OpenMP (torch, faiss, Arrow), the libraries of linear algebra and tokenizers read when they start.
-VARIABLES = (
-    "NUMBA_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "RAYON_NUM_THREADS",
-)
+from xmtc.thread_limits import VARIABLES
 
 Threads = Annotated[
     int | None, typer.Option("--threads", min=1, metavar="N", help="How many cores to use; all if not given.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from xmtc.cli.cluster import Cluster, on_cluster
 from xmtc.cli.completion import model_names, recipe_names
 from xmtc.cli.read_options import Reading, with_reading
 from xmtc.cli.resume import Found, check_resumable, checkpoint_folder, facts_of
@@ -64,6 +65,7 @@ def train(
     log: Annotated[
         str | None, typer.Option(help="Folder for the curves of neural methods, to be shown by TensorBoard.")
     ] = None,
+    cluster: Cluster = None,
     reading: Reading = Reading(),
 ) -> None:
     """Train a model on a corpus.
@@ -91,7 +93,7 @@ def train(
     given: dict[WeightKind, str | None] = {"documents": weight_field, "labels": label_weights}
     made.check_weights([kind for kind, source in given.items() if source is not None])
     target = check_target(out)
-    with folder_lock(target):
+    with folder_lock(target), on_cluster(cluster):
         documents = reading.read_weighted(corpus, weight_field, label_weights)
         sizes = f"{some(len(documents), 'document')}, {some(len(documents.labels), 'label')}"
         print(f"{corpus}: {sizes}", file=sys.stderr)

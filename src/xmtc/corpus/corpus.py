@@ -105,7 +105,7 @@ class Corpus:
                 pass  # what is no text has no `encode`: found and named below
             else:
                 if not label_set and len(texts) <= FEW_DOCUMENTS:
-                    targets, nothing = _without_labels(len(texts))
+                    targets, nothing = no_labels(len(texts))
                     return cls(targets, nothing, texts=texts, name=name)
         from xmtc.corpus.inputs import corpus_of
 
@@ -325,7 +325,7 @@ def label_matrix(indices: Sequence[int] | NDArray[Any], indptr: NDArray[Any], la
 
 
 @lru_cache(maxsize=FEW_DOCUMENTS + 1)
-def _without_labels(documents: int) -> tuple[Csr, LabelSet]:
+def no_labels(documents: int) -> tuple[Csr, LabelSet]:
     """Empty targets and label set; cached, since making them takes longer than the rest of `Corpus.of`."""
     return label_matrix([], np.zeros(documents + 1, np.int32), 0), LabelSet.of([])
 

@@ -150,6 +150,10 @@ class Strings(Sequence[str]):
         # Compare lengths first, which copies no text.
         return np.array_equal(self.lengths, other.lengths) and np.array_equal(self.compact()[0], other.compact()[0])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A view of some strings is pickled without the others.
+        return type(self).from_offsets, self.compact()
+
     __hash__ = None  # type: ignore[assignment]  # compares by value, so it is no dictionary key
 
     def __repr__(self) -> str:

@@ -39,6 +39,7 @@ from xmtc.models.config_errors import describe
 from xmtc.models.explanation import Explanation, Explanations
 from xmtc.models.precision_recall import Choice, ThresholdCurve
 from xmtc.models.restriction import allowed_labels, predict_within
+from xmtc.models.shared_prediction import shared_prediction
 from xmtc.models.thresholds import SMOOTHING, Thresholds
 from xmtc.models.training_facts import after_update, check_facts
 from xmtc.packing import WeightType
@@ -282,7 +283,7 @@ class Model(ABC):
         if not len(corpus):
             return Predictions(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32), labels, self.score_kind)
         if only is None and exclude is None:
-            top = self._predict(corpus, k)
+            top = shared_prediction(self._predict, corpus, k, labels)
         else:
             allowed = allowed_labels(labels, only, exclude)
             top = predict_within(self._predict, corpus, k, allowed, labels, self.capabilities.score)

@@ -22,6 +22,7 @@ label for others; memory and prediction grow with the weights that are not dropp
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -37,8 +38,8 @@ from xmtc.memory import give_back_memory
 from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.label_classifiers import LabelClassifiers
 from xmtc.predictions import ScoreKind
-from xmtc.search.label_blocks import NEVER, Block, Classifiers, by_frequency, train_blocks
-from xmtc.search.linear_training import importance_of, linear_weights, solver_of
+from xmtc.search.label_blocks import NEVER, Block, Classifiers, LabelBlock, by_frequency, train_blocks
+from xmtc.search.linear_training import importance_of, linear_weights, memory_of_task, solver_of
 from xmtc.search.linear_tree import NO_OFFSETS
 from xmtc.search.sparse_index import SparseIndex
 from xmtc.seeding import derived_seed
@@ -89,6 +90,46 @@ class DismecConfig(ModelConfig):
     tfidf: TfIdfSettings = Field(default_factory=lambda: TfIdfSettings(min_chars=1))
 
 
+@dataclass(frozen=True, eq=False)
+class TrainLabels:
+    """The task of an executor: the classifiers of a block of labels."""
+
+    config: DismecConfig
+    features: Csr
+    columns: Any  # the features by columns, for labels with few documents; None if there are none
+    most: int  # documents of such a label
+    documents_of: Any  # documents x labels by columns: how much each positive example counts
+    weights: NDArray[np.float32] | None  # of documents
+    earlier: Classifiers | None  # that are to be changed
+
+    def __call__(self, block: LabelBlock) -> Block:
+        """The weights and biases of the labels."""
+        from xmtc.kernels.active_documents import SEARCHES, train_on_active
+        from xmtc.kernels.csr import CsrArrays
+
+        own = self.documents_of[:, block.labels]
+        positives = own.indptr.astype(np.int64), own.indices.astype(np.int64)
+        importance, seed = importance_of(self.weights, own.data), derived_seed(self.config.seed, block.number)
+        if self.columns is None or own.indptr[1] > self.most:  # documents of the block's most frequent label
+            return self._train_on_all(positives, importance, block.labels, seed)
+        matrix = CsrArrays.of(self.features), CsrArrays.of(self.columns)
+        found = train_on_active(*matrix, *positives, importance, solver_of(self.config), SEARCHES, seed)
+        return found[:4]  # without how many documents were active
+
+    def _train_on_all(self, positives: tuple[Any, Any], importance: Any, labels: NDArray[np.int32], seed: int) -> Block:
+        from xmtc.kernels.coordinate_descent import train_node
+        from xmtc.kernels.csr import CsrArrays
+
+        solver, offsets = solver_of(self.config), NO_OFFSETS
+        if self.earlier is not None:
+            known, biases = self.earlier
+            scores = (self.features @ known[:, labels]).toarray() + biases[labels]
+            offsets = np.ascontiguousarray(scores.T, np.float32)
+            solver = solver._replace(smallest_weight=0.0, bias=0.0)
+        rows, width = np.arange(self.features.shape[0], dtype=np.int32), self.features.shape[1]
+        return train_node(CsrArrays.of(self.features), width, rows, *positives, offsets, importance, solver, seed)
+
+
 class Dismec(LabelClassifiers):
     """One linear classifier for each label.
 
@@ -120,7 +161,7 @@ class Dismec(LabelClassifiers):
         vectors = DocumentVectors(self.config.tfidf)
         terms = vectors.terms_of(corpus)
         shared = terms * corpus.targets.nnz // max(1, len(corpus))
-        each = 12 * terms + 64 * terms // 10 + 150 * len(corpus)
+        each = memory_of_task(terms, len(corpus))
         return max(vectors.memory_needed(corpus), 20 * terms + each * cores() + 2 * 8 * shared)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
@@ -138,56 +179,13 @@ class Dismec(LabelClassifiers):
         counts = np.bincount(targets.indices, minlength=targets.shape[1])
         order = by_frequency(counts)
         order = order[counts[order] > 0 if earlier is None else earlier[1][order] != NEVER]
-        documents_of = targets.tocsc()
         anew = earlier is None and self.config.loss == "squared_hinge"
         most = most_positives(features, len(order)) if anew else 0
         few = bool(len(order)) and counts[order[-1]] <= most
         columns = features.tocsc() if few else None
-
-        def train(labels: NDArray[np.int32], at: int) -> Block:
-            own = documents_of[:, labels]
-            if columns is not None and counts[labels[0]] <= most:  # the most frequent one
-                return self._train_on_active(features, columns, own, importance, at)
-            return self._train_on_all(features, own, importance, labels, at, earlier)
-
-        shape = (features.shape[1], targets.shape[1])
-        return train_blocks(train, order, self.config.block, shape, checkpoints)
-
-    def _train_on_active(
-        self, features: Csr, columns: Any, own: Any, weights: NDArray[np.float32] | None, at: int
-    ) -> Block:
-        from xmtc.kernels.active_documents import SEARCHES, train_on_active
-        from xmtc.kernels.csr import CsrArrays
-
-        positives = own.indptr.astype(np.int64), own.indices.astype(np.int64)
-        importance, seed = importance_of(weights, own.data), derived_seed(self.config.seed, at)
-        matrix = CsrArrays.of(features), CsrArrays.of(columns)
-        found = train_on_active(*matrix, *positives, importance, solver_of(self.config), SEARCHES, seed)
-        return found[:4]  # without how many documents were active
-
-    def _train_on_all(
-        self,
-        features: Csr,
-        own: Any,
-        weights: NDArray[np.float32] | None,
-        labels: NDArray[np.int32],
-        at: int,
-        earlier: Classifiers | None,
-    ) -> Block:
-        from xmtc.kernels.coordinate_descent import train_node
-        from xmtc.kernels.csr import CsrArrays
-
-        config, solver = self.config, solver_of(self.config)
-        offsets = NO_OFFSETS
-        if earlier is not None:
-            known, biases = earlier
-            scores = (features @ known[:, labels]).toarray() + biases[labels]
-            offsets = np.ascontiguousarray(scores.T, np.float32)
-            solver = solver._replace(smallest_weight=0.0, bias=0.0)
-        rows, width = np.arange(features.shape[0], dtype=np.int32), features.shape[1]
-        positives = own.indptr.astype(np.int64), own.indices.astype(np.int64)
-        importance, seed = importance_of(weights, own.data), derived_seed(config.seed, at)
-        return train_node(CsrArrays.of(features), width, rows, *positives, offsets, importance, solver, seed)
+        task = TrainLabels(self.config, features, columns, most, targets.tocsc(), importance, earlier)
+        shape, memory = (features.shape[1], targets.shape[1]), memory_of_task(features.nnz, features.shape[0])
+        return train_blocks(task, order, self.config.block, shape, checkpoints, memory)
 
     def _partial_fit(self, corpus: Corpus) -> None:
         self._change(corpus, np.zeros(len(corpus.labels), bool))

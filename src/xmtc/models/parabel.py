@@ -43,7 +43,14 @@ from xmtc.models.config import PRUNE, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest, words_of
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
-from xmtc.search.linear_training import child_documents, linear_weights, reached_by, train_level, work_of
+from xmtc.search.linear_training import (
+    TrainChildren,
+    child_documents,
+    linear_weights,
+    reached_by,
+    train_level,
+    work_of,
+)
 from xmtc.search.linear_tree import LinearTree, NodeWeights, read_tree
 from xmtc.seeding import derived_seed
 from xmtc.storage import FolderReader, FolderWriter
@@ -134,12 +141,14 @@ class Parabel(Model):
         self.vectors_ = DocumentVectors(self.config.tfidf)
         features = self.vectors_.fit_transform(corpus)
         give_back_memory()
+        targets, weights = linear_weights(corpus)
+        train = TrainChildren(features, weights, self.config, self.config.seed)
         self.trees_ = []
         for at, tree in enumerate(self._label_trees(features, corpus)):
             kept = checkpoints.get(f"tree{at}")
             if kept is None:
                 name = f"training tree {at + 1} of {self.config.trees}"
-                made = LinearTree(tree, self._train(tree, features, corpus, name), self.vectors_.width)
+                made = LinearTree(tree, self._train(tree, train, targets, name), self.vectors_.width)
                 checkpoints.put(f"tree{at}", made.to_arrays())
             else:
                 made = LinearTree.from_arrays(kept, len(corpus.labels), self.vectors_.width)
@@ -175,19 +184,16 @@ class Parabel(Model):
                 print(f"{self.name}: {fit}, so all {config.trees} trees are the same: one is trained", file=sys.stderr)
                 return
 
-    def _train(self, tree: LabelTree, features: Csr, corpus: Corpus, name: str) -> NodeWeights:
+    def _train(self, tree: LabelTree, train: TrainChildren, targets: Csr, name: str) -> NodeWeights:
         """The classifiers of all nodes, level by level."""
-        config = self.config
-        targets, weights = linear_weights(corpus)
         parts: list[NodeWeights] = []
         reached: Csr | None = None  # nodes x documents that the search leads there
         lists = child_documents(tree, targets)
         with progress(name, sum(work_of(level, docs) for level, docs in zip(tree.levels, lists, strict=True))) as bar:
             for depth, level in enumerate(tree.levels):
-                how = config, config.seed, bar, weights
-                parts.append(train_level(features, level, lists[depth], reached, *how))
-                if config.negatives == "matcher" and depth < tree.depth - 1:
-                    reached = self._reached(tree, parts, features)
+                parts.append(train_level(train, level, lists[depth], reached, bar))
+                if self.config.negatives == "matcher" and depth < tree.depth - 1:
+                    reached = self._reached(tree, parts, train.features)
         return NodeWeights.of_levels(parts)
 
     def _reached(self, tree: LabelTree, parts: list[NodeWeights], features: Csr) -> Csr:

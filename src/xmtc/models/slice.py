@@ -27,6 +27,7 @@ prediction with the search and shortlist x dimensions; the model is two vectors 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -41,7 +42,8 @@ from xmtc.corpus.corpus import Corpus, take_rows
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import dense_csr, make_csr
 from xmtc.errors import ConfigError
-from xmtc.kernels import cores, in_threads
+from xmtc.executor import current_executor
+from xmtc.kernels import cores
 from xmtc.models.base import Model
 from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest
@@ -51,6 +53,7 @@ from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
 from xmtc.search.dense_index import DenseIndex
 from xmtc.search.exact_search import nearest_exactly
+from xmtc.search.label_blocks import LabelBlock
 from xmtc.search.linear_training import reached_by, solver_of
 from xmtc.search.neighbours import SearchSettings, TextVectors
 from xmtc.seeding import derived_seed
@@ -155,7 +158,7 @@ class Slice(Model):
             source.memory_needed(corpus)
             + 4 * width * (3 * len(corpus) + 4 * labels + terms // 10)
             + 24 * listed * len(corpus)
-            + 64 * width * 1000 * cores()
+            + memory_of_block(width) * cores()
         )
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
@@ -214,27 +217,26 @@ class Slice(Model):
         order = np.argsort(-sizes, kind="stable")  # long ones first, and about equally long ones together
         size = min(self.config.block, max(8, -(-labels // (BLOCKS_A_CORE * cores()))))
         blocks = [order[start : start + size] for start in range(0, labels, size)]
-        with progress("training classifiers", int(sizes.sum())) as bar:
-
-            def train(at: int) -> tuple[Floats, Floats]:
-                found = checkpoints.get(f"block{at}")
-                if found is None:
-                    made = self._train_block(matrix, take_rows(examples, blocks[at]), at)
-                    checkpoints.put(f"block{at}", found := {"weights": made[0], "biases": made[1]})
-                bar.advance(int(sizes[blocks[at]].sum()))
-                return found["weights"], found["biases"]
-
-            parts = in_threads(train, range(len(blocks)))
         weights, biases = np.empty((labels, matrix.shape[1]), np.float32), np.empty(labels, np.float32)
-        for block, (some, their_biases) in zip(blocks, parts, strict=True):
-            weights[block], biases[block] = some, their_biases
+        missing = []
+        with progress("training classifiers", int(sizes.sum())) as bar:
+            for number, block in enumerate(blocks):
+                found = checkpoints.get(f"block{number}")
+                if found is None:
+                    missing.append(LabelBlock(block.astype(np.int32), number))
+                else:
+                    weights[block], biases[block] = found["weights"], found["biases"]
+                    bar.advance(int(sizes[block].sum()))
+
+            def keep(at: int, made: tuple[Floats, Floats]) -> None:
+                block, number = missing[at]
+                weights[block], biases[block] = made
+                checkpoints.put(f"block{number}", {"weights": made[0], "biases": made[1]})
+                bar.advance(int(sizes[block].sum()))
+
+            task = TrainLabels(self.config, matrix, examples)
+            current_executor().map(task, missing, keep, memory=memory_of_block(matrix.shape[1]))
         return weights, biases
-
-    def _train_block(self, matrix: Floats, examples: Csr, at: int) -> tuple[Floats, Floats]:
-        from xmtc.kernels.dense_descent import train_on_lists
-
-        indptr, seed = examples.indptr.astype(np.int64), derived_seed(self.config.seed, at)
-        return train_on_lists(matrix, indptr, examples.indices, examples.data, solver_of(self.config), seed)
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:
         from xmtc.kernels.dense_topk import best_listed
@@ -304,6 +306,28 @@ class Slice(Model):
                 if self.axes_.dtype != np.float32 or self.axes_.shape != shape or not np.isfinite(self.axes_).all():
                     raise ValueError(f"{self.axes_.dtype} {self.axes_.shape} in place of {shape} finite numbers")
             self.documents_ = _read_index(folder, "documents", (self.targets_.shape[0], shape[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class TrainLabels:
+    """The task of an executor: the classifiers of a block of labels."""
+
+    config: SliceConfig
+    vectors: Floats
+    examples: Csr  # labels x documents, see `examples_of`
+
+    def __call__(self, block: LabelBlock) -> tuple[Floats, Floats]:
+        """The weights and biases of the labels."""
+        from xmtc.kernels.dense_descent import train_on_lists
+
+        own = take_rows(self.examples, block.labels)
+        indptr, seed = own.indptr.astype(np.int64), derived_seed(self.config.seed, block.number)
+        return train_on_lists(self.vectors, indptr, own.indices, own.data, solver_of(self.config), seed)
+
+
+def memory_of_block(width: int) -> int:
+    """Bytes that a block takes, for vectors of so many numbers."""
+    return 64 * width * 1000
 
 
 def examples_of(targets: Csr, reached: Csr) -> Csr:

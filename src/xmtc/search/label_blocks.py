@@ -1,9 +1,9 @@
-"""Training of one linear classifier for each label, in blocks that share the cores and are kept when finished."""
+"""Training of one linear classifier for each label, in blocks that are done side by side and kept when finished."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from scipy.sparse import csc_array
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
-from xmtc.kernels import in_threads
+from xmtc.executor import current_executor
 from xmtc.progress import progress
 from xmtc.search.linear_tree import concatenated, joined_offsets
 
@@ -24,34 +24,48 @@ BLOCKS = 64  # at least: not by the number of cores, so that the labels' seeds a
 Classifiers = tuple[Csr, NDArray[np.float32]]
 #: (ends, features, weights, biases) of a block's labels: CSR of their weights
 Block = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]
+PARTS = ("ends", "features", "weights", "biases")
+
+
+class LabelBlock(NamedTuple):
+    """Labels that are trained together, and the number of the block, from which its seed comes."""
+
+    labels: NDArray[np.int32]
+    number: int
 
 
 def train_blocks(
-    train: Callable[[NDArray[np.int32], int], Block],
+    train: Callable[[LabelBlock], Block],
     order: NDArray[np.int32],
     largest: int,
     shape: tuple[int, int],
     checkpoints: Checkpoints,
+    memory: int = 0,
 ) -> Classifiers:
     """The classifiers of the labels in `order`; the others of `shape` (features, labels) have the bias NEVER.
 
-    `train` gets the labels of a block and its number. There are at least BLOCKS, of at most `largest` labels,
-    unless these would have fewer than SMALLEST_BLOCK.
+    `train` is the task of an executor, see `xmtc.executor`; a block takes `memory` bytes. There are at least BLOCKS, of
+    at most `largest` labels, unless these would have fewer than SMALLEST_BLOCK.
     """
     size = min(largest, max(SMALLEST_BLOCK, -(-len(order) // BLOCKS)))
-    pieces = [order[start : start + size] for start in range(0, len(order), size)]
+    blocks = [LabelBlock(order[start : start + size], at) for at, start in enumerate(range(0, len(order), size))]
+    kept: dict[int, Mapping[str, NDArray[Any]]] = {}
     with progress("training classifiers", len(order)) as bar:
+        for labels, number in blocks:
+            found = checkpoints.get(f"block{number}")
+            if found is not None and np.array_equal(found["labels"], labels):
+                kept[number] = found
+                bar.advance(len(labels))
+        missing = [block for block in blocks if block.number not in kept]
 
-        def trained(at: int) -> Mapping[str, NDArray[Any]]:
-            found = checkpoints.get(f"block{at}")
-            if found is None or not np.array_equal(found["labels"], pieces[at]):
-                found = dict(zip(("ends", "features", "weights", "biases"), train(pieces[at], at), strict=True))
-                found["labels"] = pieces[at]
-                checkpoints.put(f"block{at}", found)
-            bar.advance(len(pieces[at]))
-            return found
+        def keep(at: int, trained: Block) -> None:
+            labels, number = missing[at]
+            kept[number] = {**dict(zip(PARTS, trained, strict=True)), "labels": labels}
+            checkpoints.put(f"block{number}", kept[number])
+            bar.advance(len(labels))
 
-        parts = in_threads(trained, range(len(pieces)))
+        current_executor().map(train, missing, keep, memory=memory)
+    parts = [kept.pop(block.number) for block in blocks]
     biases = np.full(shape[1], NEVER, np.float32)
     biases[order] = np.concatenate([np.zeros(0, np.float32), *(part["biases"] for part in parts)])
     if not parts:

@@ -1,4 +1,4 @@
-"""Training of the linear classifiers of a label tree, level by level; the nodes of a level share the cores."""
+"""Training of the linear classifiers of a label tree, level by level; the nodes of a level are done side by side."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.corpus.sparse import make_csr
+from xmtc.executor import current_executor
 from xmtc.kernels import cores, in_threads
 from xmtc.labelspace.tree import LabelTree
 from xmtc.progress import Progress
@@ -119,34 +120,27 @@ def child_documents(tree: LabelTree, targets: Csr) -> list[Any]:
     return [each.tocsc()[:, level.indices] for level, each in zip(tree.levels, found, strict=True)]
 
 
-def train_level(
-    features: Csr,
-    level: Csr,
-    lists: Any,
-    reached: Csr | None,
-    settings: LinearSettings,
-    seed: int,
-    bar: Progress,
-    weights: Floats | None = None,
-) -> NodeWeights:
+def train_level(train: TrainChildren, level: Csr, lists: Any, reached: Csr | None, bar: Progress) -> NodeWeights:
     """The classifiers of all nodes of a level, from its part of `child_documents`.
 
     A node is trained on the documents that its children have, and on those that are `reached` (nodes x documents),
-    which it is to say no to. `bar` advances by `work_of` the level. `weights` are those of `linear_weights`.
+    which it is to say no to. `bar` advances by `work_of` the level. Levels of the same documents share `train`.
     """
-    tasks = list(tasks_of(level, lists, reached))
+    nodes = list(tasks_of(level, lists, reached))
     # The largest first, so that no core is left with one at the end.
-    order = sorted(range(len(tasks)), key=lambda at: -tasks[at].work)
+    tasks = sorted(nodes, key=lambda task: -task.work)
+    memory = memory_of_task(train.features.nnz, train.features.shape[0])
+    trained: dict[tuple[int, int], Trained] = {}
 
-    def train(at: int) -> Trained:
-        trained = _train_children(features, tasks[at], settings, seed, weights)
+    def keep(at: int, found: Trained) -> None:
+        trained[tasks[at].node, tasks[at].first] = found
         bar.advance(tasks[at].planned)
-        return trained
 
-    trained = dict(zip(order, in_threads(train, order), strict=True))
+    current_executor().map(train, tasks, keep, memory=memory)
     of_nodes: list[list[Trained]] = [[] for _ in range(level.shape[0])]
-    for at, task in enumerate(tasks):
-        of_nodes[task.node].append(trained.pop(at))
+    for task in nodes:
+        of_nodes[task.node].append(trained.pop((task.node, task.first)))
+    nodes.clear()
     tasks.clear()
     return joined(of_nodes)
 
@@ -185,27 +179,43 @@ class Task:
         return len(self.sizes) * len(self.documents)
 
 
-def _train_children(
-    features: Csr, task: Task, settings: LinearSettings, seed: int, document_weights: Floats | None
-) -> Trained:
-    """The classifiers of some children of a node."""
-    from xmtc.kernels.coordinate_descent import train_node
-    from xmtc.kernels.csr import CsrArrays
+@dataclass(frozen=True, eq=False)
+class TrainChildren:
+    """The task of an executor: the classifiers of some children of a node."""
 
-    biases = np.full(len(task.sizes), SURE if task.only_child else NEVER, np.float32)
-    found = np.flatnonzero(task.sizes) if not task.only_child else np.zeros(0, np.int64)
-    if not len(found):  # nothing to decide, or nothing to learn from
-        return np.zeros(len(biases), np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), biases
-    matrix, width, own_seed = CsrArrays.of(features), features.shape[1], derived_seed(seed, task.node, task.first)
-    positives = offsets_of(task.sizes[found]), task.positives
-    own = document_weights[task.documents] if document_weights is not None else None
-    importance = importance_of(own, task.importance)
-    ends, terms, weights, biases[found] = train_node(
-        matrix, width, task.documents, *positives, NO_OFFSETS, importance, solver_of(settings), own_seed
-    )
-    sizes = np.zeros(len(biases), np.int64)
-    sizes[found] = np.diff(ends)
-    return sizes, terms, weights, biases
+    features: Csr
+    weights: Floats | None  # of documents, see `linear_weights`
+    settings: LinearSettings
+    seed: int
+
+    def __call__(self, task: Task) -> Trained:
+        """The weights and biases of the children."""
+        from xmtc.kernels.coordinate_descent import train_node
+        from xmtc.kernels.csr import CsrArrays
+
+        biases = np.full(len(task.sizes), SURE if task.only_child else NEVER, np.float32)
+        found = np.flatnonzero(task.sizes) if not task.only_child else np.zeros(0, np.int64)
+        if not len(found):  # nothing to decide, or nothing to learn from
+            return np.zeros(len(biases), np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), biases
+        matrix, width = CsrArrays.of(self.features), self.features.shape[1]
+        positives = offsets_of(task.sizes[found]), task.positives
+        own = self.weights[task.documents] if self.weights is not None else None
+        importance, seed = importance_of(own, task.importance), derived_seed(self.seed, task.node, task.first)
+        ends, terms, weights, biases[found] = train_node(
+            matrix, width, task.documents, *positives, NO_OFFSETS, importance, solver_of(self.settings), seed
+        )
+        sizes = np.zeros(len(biases), np.int64)
+        sizes[found] = np.diff(ends)
+        return sizes, terms, weights, biases
+
+
+def memory_of_task(terms: int, documents: int) -> int:
+    """Bytes that training takes in a task: a copy of documents with so many terms, and eight labels' weights.
+
+    >>> memory_of_task(terms=1000, documents=10)
+    19900
+    """
+    return 12 * terms + 64 * terms // 10 + 150 * documents
 
 
 def work_of(level: Csr, lists: Any) -> int:

@@ -167,16 +167,21 @@ def test_a_killed_run_goes_on_with_the_next_tree(
     fitted: dict[str, DocumentForest], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, grown = forest(name), []
-    grow = type(model)._grow
+    grower = type(model)._grower
 
-    def killed(self: Any, features: Any, corpus: Any, seed: int) -> Any:
-        grown.append(seed)
-        if len(grown) == 5:
-            raise KeyboardInterrupt
-        return grow(self, features, corpus, seed)
+    def killed(self: Any, features: Any, corpus: Any) -> Any:
+        grow = grower(self, features, corpus)
+
+        def grow_or_stop(seed: int) -> Any:
+            grown.append(seed)
+            if len(grown) == 5:
+                raise KeyboardInterrupt
+            return grow(seed)
+
+        return grow_or_stop
 
     monkeypatch.setattr(xmtc.kernels, "cores", lambda: 1)
-    monkeypatch.setattr(type(model), "_grow", killed)
+    monkeypatch.setattr(type(model), "_grower", killed)
     with pytest.raises(KeyboardInterrupt):
         model.fit(CORPUS, checkpoints=tmp_path / "pieces")
     kept = len(list((tmp_path / "pieces").glob("tree*")))

@@ -16,6 +16,8 @@ the document with some forty centroids a tree.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,7 +87,7 @@ class CraftMl(DocumentForest):
         nodes = 4 * len(corpus) // self.config.max_leaf + 1
         return 8 * min(terms // 3, terms if size is None else size * nodes)
 
-    def _grow(self, features: Csr, corpus: Corpus, seed: int) -> TreeArrays:
+    def _grower(self, features: Csr, corpus: Corpus) -> Callable[[int], TreeArrays]:
         from xmtc.kernels.clustered_tree import ClusteredTree, grow_clustered_tree
         from xmtc.kernels.csr import CsrArrays
 
@@ -101,4 +103,4 @@ class CraftMl(DocumentForest):
         leaf_rows = CsrArrays(targets.indptr, targets.indices, np.ones(targets.nnz, np.float32))
         labels = CsrArrays.of(unit_rows(targets))
         buckets = min(config.buckets, targets.shape[1]), self._width
-        return grow_clustered_tree(CsrArrays.of(features), leaf_rows, labels, *buckets, how, seed)
+        return partial(grow_clustered_tree, CsrArrays.of(features), leaf_rows, labels, *buckets, how)

@@ -15,6 +15,8 @@ tree. The model is its leaves: about as many entries as trees x labels of all do
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,7 +84,7 @@ class FastXml(DocumentForest):
         """What each label of each document counts in a leaf."""
         return np.ones(corpus.targets.nnz, np.float32)
 
-    def _grow(self, features: Csr, corpus: Corpus, seed: int) -> TreeArrays:
+    def _grower(self, features: Csr, corpus: Corpus) -> Callable[[int], TreeArrays]:
         from xmtc.kernels.csr import CsrArrays
         from xmtc.kernels.ranking_tree import RankingTree, grow_ranking_tree
 
@@ -98,7 +100,5 @@ class FastXml(DocumentForest):
             rounds=config.rounds,
         )
         leaf_rows = CsrArrays(targets.indptr, targets.indices, self._leaf_values(corpus))
-        width = features.shape[1]
-        return grow_ranking_tree(
-            CsrArrays.of(features), width, leaf_rows, self._gains(corpus), targets.shape[1], how, seed
-        )
+        rows, width = CsrArrays.of(features), features.shape[1]
+        return partial(grow_ranking_tree, rows, width, leaf_rows, self._gains(corpus), targets.shape[1], how)

@@ -13,6 +13,7 @@ the label's share among all training documents add up to the score.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
@@ -23,7 +24,8 @@ from pydantic import Field, PositiveInt
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
-from xmtc.kernels import cores, in_threads
+from xmtc.executor import current_executor
+from xmtc.kernels import cores
 from xmtc.memory import give_back_memory
 from xmtc.models.base import Model
 from xmtc.models.config import ModelConfig
@@ -73,18 +75,20 @@ class DocumentForest(Model):
         vectors = DocumentVectors(self.config.tfidf)
         terms = vectors.terms_of(corpus)
         return (
-            vectors.memory_needed(corpus)
-            + 40 * terms * cores()
-            + 2 * self.config.trees * (8 * corpus.targets.nnz + self._split_bytes(corpus, terms))
+            vectors.memory_needed(corpus) + 40 * terms * cores() + self.config.trees * self._tree_bytes(corpus, terms)
         )
+
+    def _tree_bytes(self, corpus: Corpus, terms: int) -> int:
+        """About how many bytes a tree takes, and what it is put together from."""
+        return 2 * (8 * corpus.targets.nnz + self._split_bytes(corpus, terms))
 
     @abstractmethod
     def _split_bytes(self, corpus: Corpus, terms: int) -> int:
         """About how many bytes the splits of a tree take, for documents with so many terms."""
 
     @abstractmethod
-    def _grow(self, features: Csr, corpus: Corpus, seed: int) -> TreeArrays:
-        """One tree."""
+    def _grower(self, features: Csr, corpus: Corpus) -> Callable[[int], TreeArrays]:
+        """The task of an executor: one tree from its seed."""
 
     @property
     def _arity(self) -> int:
@@ -117,21 +121,26 @@ class DocumentForest(Model):
         self.vectors_ = DocumentVectors(self.config.tfidf)
         features = self.vectors_.fit_transform(corpus)
         give_back_memory()
+        trees: dict[int, TreeArrays] = {}
         with progress("growing trees", self.config.trees) as bar:
-
-            def grow(at: int) -> TreeArrays:
+            for at in range(self.config.trees):
                 kept = checkpoints.get(f"tree{at}")
-                if kept is None:
-                    tree = self._grow(features, corpus, self._tree_seed(at))
-                    checkpoints.put(f"tree{at}", tree._asdict())
-                else:
+                if kept is not None:
                     one = DocumentTrees.from_arrays({"roots": np.zeros(1, np.int64), **kept})
                     one.check(self._width, len(corpus.labels), self._arity)
-                    tree = TreeArrays(*(kept[name] for name in TYPES))
-                bar.advance()
-                return tree
+                    trees[at] = TreeArrays(*(kept[name] for name in TYPES))
+                    bar.advance()
+            missing = [at for at in range(self.config.trees) if at not in trees]
+            grow, seeds = self._grower(features, corpus), [self._tree_seed(at) for at in missing]
+            memory = 40 * features.nnz + self._tree_bytes(corpus, features.nnz)
 
-            self.trees_ = DocumentTrees.of(in_threads(grow, range(self.config.trees)))
+            def keep(place: int, tree: TreeArrays) -> None:
+                trees[missing[place]] = tree
+                checkpoints.put(f"tree{missing[place]}", tree._asdict())
+                bar.advance()
+
+            current_executor().map(grow, seeds, keep, memory=memory)
+        self.trees_ = DocumentTrees.of([trees.pop(at) for at in range(self.config.trees)])
         give_back_memory()
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:

@@ -18,15 +18,19 @@ memory and prediction with the weights.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from xmtc.models.config import PRUNE, Capabilities, ModelConfig
-from xmtc.models.sparse_ovr.separable import SeparableClassifiers
+from xmtc.models.sparse_ovr.separable import LabelSolver, Pair, SeparableClassifiers
 from xmtc.predictions import ScoreKind
 from xmtc.search.label_blocks import Block
 from xmtc.text.tfidf import TfIdfSettings
+
+if TYPE_CHECKING:
+    from xmtc.kernels.elastic_net import ElasticNet
 
 
 class PpdSparseConfig(ModelConfig):
@@ -75,11 +79,11 @@ class PpdSparse(SeparableClassifiers):
     Config = PpdSparseConfig
     config: PpdSparseConfig
 
-    def _train_labels(self, matrix: Any, positives: Any, importance: Any, seed: int) -> Block:
+    def _solver(self) -> LabelSolver:
         from xmtc.kernels.coordinate_descent import SQUARED_HINGE
-        from xmtc.kernels.elastic_net import HINGE, ElasticNet, train_elastic_net_labels
+        from xmtc.kernels.elastic_net import HINGE, ElasticNet
 
-        config, (rows, columns), (ends, documents) = self.config, matrix, positives
+        config = self.config
         how = ElasticNet(
             loss=HINGE if config.loss == "hinge" else SQUARED_HINGE,
             cost=config.cost,
@@ -89,4 +93,10 @@ class PpdSparse(SeparableClassifiers):
             searches=config.searches,
             rounds=config.rounds,
         )
-        return train_elastic_net_labels(rows, columns, ends, documents, importance, how, seed)
+        return partial(_solve, how)
+
+
+def _solve(how: ElasticNet, matrix: Pair, positives: Pair, importance: Any, seed: int) -> Block:
+    from xmtc.kernels.elastic_net import train_elastic_net_labels
+
+    return train_elastic_net_labels(*matrix, *positives, importance, how, seed)

@@ -17,7 +17,8 @@ memory and prediction with the weights, of which there are far fewer.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
@@ -26,10 +27,13 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.sparse import make_csr
 from xmtc.labelspace.propensity import PROPENSITIES
 from xmtc.models.config import PRUNE, Capabilities, ModelConfig
-from xmtc.models.sparse_ovr.separable import SeparableClassifiers
+from xmtc.models.sparse_ovr.separable import LabelSolver, Pair, SeparableClassifiers
 from xmtc.predictions import ScoreKind
 from xmtc.search.label_blocks import Block
 from xmtc.text.tfidf import TfIdfSettings
+
+if TYPE_CHECKING:
+    from xmtc.kernels.l1_linear import L1Solver
 
 REST = -1.0  # the bias of a label that no document has
 
@@ -85,10 +89,10 @@ class ProXml(SeparableClassifiers):
         every = np.ones(len(corpus), np.float32) if weights is None else weights
         return make_csr(data, targets.indices, targets.indptr, targets.shape), every
 
-    def _train_labels(self, matrix: Any, positives: Any, importance: Any, seed: int) -> Block:
-        from xmtc.kernels.l1_linear import SQUARED_HINGE, L1Solver, train_l1_labels
+    def _solver(self) -> LabelSolver:
+        from xmtc.kernels.l1_linear import SQUARED_HINGE, L1Solver
 
-        config, (rows, columns), (ends, documents) = self.config, matrix, positives
+        config = self.config
         solver = L1Solver(
             loss=SQUARED_HINGE,
             cost=config.cost,
@@ -98,5 +102,10 @@ class ProXml(SeparableClassifiers):
             bias=config.bias,
             rest=REST,
         )
-        width = self.vectors_.width
-        return train_l1_labels(rows, columns, width, ends, documents, importance, solver, seed)
+        return partial(_solve, solver, self.vectors_.width)
+
+
+def _solve(solver: L1Solver, width: int, matrix: Pair, positives: Pair, importance: Any, seed: int) -> Block:
+    from xmtc.kernels.l1_linear import train_l1_labels
+
+    return train_l1_labels(*matrix, width, *positives, importance, solver, seed)

@@ -3,21 +3,59 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import Csr
 from xmtc.kernels import cores
 from xmtc.memory import give_back_memory
 from xmtc.models.label_classifiers import LabelClassifiers
-from xmtc.search.label_blocks import Block, by_frequency, train_blocks
+from xmtc.search.label_blocks import Block, LabelBlock, by_frequency, train_blocks
 from xmtc.search.linear_training import importance_of, linear_weights
 from xmtc.search.sparse_index import SparseIndex
 from xmtc.seeding import derived_seed
 from xmtc.text.document_features import DocumentVectors
+
+Pair = tuple[Any, Any]
+
+
+class LabelSolver(Protocol):
+    """Finds the classifiers of some labels, with a method's kernel and its settings."""
+
+    def __call__(self, matrix: Pair, positives: Pair, importance: Any, seed: int) -> Block:
+        """From documents by rows and by columns, and the labels' (ends, documents)."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainLabels:
+    """The task of an executor: the classifiers of a block of labels."""
+
+    solve: LabelSolver
+    features: Csr
+    columns: Any  # the features by columns
+    documents_of: Any  # documents x labels by columns: how much each positive example counts
+    weights: NDArray[np.float32] | None  # of documents
+    seed: int
+
+    def __call__(self, block: LabelBlock) -> Block:
+        """The weights and biases of the labels."""
+        from xmtc.kernels.csr import CsrArrays
+
+        own = self.documents_of[:, block.labels]
+        positives = own.indptr.astype(np.int64), own.indices.astype(np.int64)
+        matrix = CsrArrays.of(self.features), CsrArrays.of(self.columns)
+        importance = importance_of(self.weights, own.data)
+        return self.solve(matrix, positives, importance, derived_seed(self.seed, block.number))
+
+
+def memory_of_task(terms: int, documents: int) -> int:
+    """Bytes that a block takes: numbers for all documents and terms."""
+    return 50 * documents + 40 * terms // 10
 
 
 class SeparableClassifiers(LabelClassifiers):
@@ -31,11 +69,10 @@ class SeparableClassifiers(LabelClassifiers):
         vectors = DocumentVectors(self.config.tfidf)
         terms = vectors.terms_of(corpus)
         shared = terms * corpus.targets.nnz // max(1, len(corpus))
-        return vectors.memory_needed(corpus) + 8 * terms + (50 * len(corpus) + 40 * terms // 10) * cores() + 16 * shared
+        each = memory_of_task(terms, len(corpus))
+        return vectors.memory_needed(corpus) + 8 * terms + each * cores() + 16 * shared
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
-        from xmtc.kernels.csr import CsrArrays
-
         self.vectors_ = DocumentVectors(self.config.tfidf)
         features = self.vectors_.fit_transform(corpus)
         columns = features.tocsc()
@@ -44,17 +81,9 @@ class SeparableClassifiers(LabelClassifiers):
         targets, weights = self._weighted(corpus, targets, weights)
         order = by_frequency(corpus.label_counts)
         order = order[corpus.label_counts[order] > 0]
-        documents_of = targets.tocsc()
-
-        def train(labels: NDArray[np.int32], at: int) -> Block:
-            own = documents_of[:, labels]
-            positives = own.indptr.astype(np.int64), own.indices.astype(np.int64)
-            importance = importance_of(weights, own.data)
-            matrix = CsrArrays.of(features), CsrArrays.of(columns)
-            return self._train_labels(matrix, positives, importance, derived_seed(self.config.seed, at))
-
-        shape = (features.shape[1], targets.shape[1])
-        matrix, self.biases_ = train_blocks(train, order, self.config.block, shape, checkpoints)
+        task = TrainLabels(self._solver(), features, columns, targets.tocsc(), weights, self.config.seed)
+        shape, memory = (features.shape[1], targets.shape[1]), memory_of_task(features.nnz, features.shape[0])
+        matrix, self.biases_ = train_blocks(task, order, self.config.block, shape, checkpoints, memory)
         self.index_ = SparseIndex(matrix)
 
     def _weighted(self, corpus: Corpus, targets: Any, weights: Any) -> tuple[Any, Any]:
@@ -62,5 +91,5 @@ class SeparableClassifiers(LabelClassifiers):
         return targets, weights
 
     @abstractmethod
-    def _train_labels(self, matrix: Any, positives: Any, importance: Any, seed: int) -> Block:
-        """The classifiers of some labels: documents by rows and by columns, (ends, documents) of the labels."""
+    def _solver(self) -> LabelSolver:
+        """The method's kernel with its settings."""

@@ -47,7 +47,7 @@ from xmtc.nn.encoders.settings import EncoderSettings, TransformerTraining
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
 from xmtc.search.beam import descend
-from xmtc.search.linear_training import child_documents, reached_by, train_level, work_of
+from xmtc.search.linear_training import TrainChildren, child_documents, reached_by, train_level, work_of
 from xmtc.search.linear_tree import LinearTree, NodeWeights, read_tree
 from xmtc.seeding import derived_seed
 from xmtc.storage import FolderReader, FolderWriter
@@ -304,12 +304,13 @@ class XTransformer(Model):
     def _ranker(self, tree: LabelTree, at: int, features: Csr, vectors: Vectors, corpus: Corpus) -> LinearTree:
         """Classifiers of the labels below their clusters, and of the clusters if the matcher is linear."""
         config = self.config
-        lists, weights = child_documents(tree, corpus.targets), corpus.document_weights
+        lists = child_documents(tree, corpus.targets)
+        train = TrainChildren(features, corpus.document_weights, config.ranker, config.seed)
         top, below = tree.levels
         work = work_of(below, lists[1]) + (work_of(top, lists[0]) if self._linear else 0)
         with progress(f"training the ranker, {at + 1} of {len(config.label_vectors)}", work) as bar:
             if self._linear:
-                clusters = train_level(features, top, lists[0], None, config.ranker, config.seed, bar, weights)
+                clusters = train_level(train, top, lists[0], None, bar)
             else:
                 clusters = NodeWeights.nothing(1, top.shape[1])
             reached: Csr | None = None
@@ -317,7 +318,7 @@ class XTransformer(Model):
                 matcher = LinearTree(LabelTree((top,)), clusters, features.shape[1])
                 count = min(config.beam_width, top.shape[1])
                 reached = reached_by(self._search(matcher, at, features, vectors, count)[0], top.shape[1])
-            labels = train_level(features, below, lists[1], reached, config.ranker, config.seed, bar, weights)
+            labels = train_level(train, below, lists[1], reached, bar)
         return LinearTree(tree, NodeWeights.of_levels([clusters, labels]), features.shape[1])
 
     def _search(self, tree: LinearTree, at: int, features: Csr, vectors: Vectors, k: int) -> Found:
