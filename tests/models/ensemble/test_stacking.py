@@ -12,6 +12,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.models.ensemble import stacking
+from xmtc.models.ensemble.holdout import Holdout
 from xmtc.models.ensemble.stacking import BAND_L2, L2, Stack, Table, choose, is_relevant, ndcg
 from xmtc.predictions import Predictions, ScoreKind
 
@@ -105,6 +106,7 @@ class Lists:
         self.truth = np.stack([self.rng.permutation(labels)[:2] for _ in range(documents)])
         tags = [[str(label) for label in row] for row in self.truth.tolist()]
         self.valid = Corpus.of(["..."] * documents, tags, self.labels)
+        self.holdout = Holdout.given(self.valid)
         self.counts = np.maximum(1, 300 // (1 + np.arange(labels))).astype(np.int64)
 
     def member(self, knows: NDArray[np.bool_], scale: float = 1.0, noise: float = 1.0) -> Predictions:
@@ -118,7 +120,7 @@ class Lists:
 def test_members_that_know_different_labels_are_better_together() -> None:
     lists = Lists()
     even = np.arange(30) % 2 == 0
-    choice = choose([lists.member(even), lists.member(~even, scale=500)], lists.valid, lists.counts)
+    choice = choose([lists.member(even), lists.member(~even, scale=500)], lists.holdout, lists.counts)
     assert choice is not None
     assert choice.kept == (0, 1)
     assert choice.ndcg > max(choice.alone) + 0.1
@@ -127,7 +129,7 @@ def test_members_that_know_different_labels_are_better_together() -> None:
 def test_a_member_that_knows_nothing_is_dropped() -> None:
     lists = Lists()
     everything = np.ones(30, bool)
-    choice = choose([lists.member(~everything), lists.member(everything)], lists.valid, lists.counts)
+    choice = choose([lists.member(~everything), lists.member(everything)], lists.holdout, lists.counts)
     assert choice is not None
     assert choice.kept == (1,)
     assert choice.ndcg >= max(choice.alone)
@@ -138,7 +140,7 @@ def test_frequent_and_rare_labels_have_weights_of_their_own() -> None:
     lists = Lists(labels=30)
     head = stacking._of_labels(lists.counts)[0] == 0
     members = [lists.member(head), lists.member(~head)]
-    choice = choose(members, lists.valid, lists.counts)
+    choice = choose(members, lists.holdout, lists.counts)
     assert choice is not None
     assert choice.kept == (0, 1)
     table = Table.of(members, stacking.LEARNED_FROM)
@@ -156,7 +158,7 @@ def test_frequent_and_rare_labels_have_weights_of_their_own() -> None:
 def test_never_worse_than_the_best_member(seed: int, members: int) -> None:
     lists = Lists(60, 12, seed)
     some = [lists.member(lists.rng.random(12) < 0.5, noise=2.0) for _ in range(members)]
-    choice = choose(some, lists.valid, lists.counts)
+    choice = choose(some, lists.holdout, lists.counts)
     assert choice is not None
     assert choice.ndcg >= max(choice.alone)
     if choice.stack.as_it_is:
@@ -168,16 +170,16 @@ def test_never_worse_than_the_best_member(seed: int, members: int) -> None:
 
 def test_too_little_to_learn_from() -> None:
     lists = Lists(9)
-    assert choose([lists.member(np.ones(30, bool))], lists.valid, lists.counts) is None
+    assert choose([lists.member(np.ones(30, bool))], lists.holdout, lists.counts) is None
     lists = Lists(20)
     nobody = Corpus.of(["..."] * 20, [["unknown"]] * 20, lists.labels)
-    assert choose([lists.member(np.ones(30, bool))], nobody, lists.counts) is None
+    assert choose([lists.member(np.ones(30, bool))], Holdout.given(nobody), lists.counts) is None
 
 
 def test_a_member_that_lists_nothing_here() -> None:
     lists = Lists()
     nothing = Predictions(np.full((400, 5), -1, np.int32), np.zeros((400, 5), np.float32), lists.labels)
-    choice = choose([nothing, lists.member(np.ones(30, bool))], lists.valid, lists.counts)
+    choice = choose([nothing, lists.member(np.ones(30, bool))], lists.holdout, lists.counts)
     assert choice is not None
     assert choice.kept == (1,)
 

@@ -98,8 +98,8 @@ class Candidate:
     """A method with settings that `auto` may try.
 
     `seconds` is what its training takes, `refusal` why it does not suit a corpus ("" if it does). A network improves
-    with time: it is tried if it gets at least the share `least` of its time, may be stopped early, and is not trained
-    again on all documents. `trainings` is the number of networks that it trains one after the other.
+    with time: it is tried if it gets at least the share `least` of its time, and may be stopped early. `trainings` is
+    the number of networks that it trains one after the other, `seeded` whether another seed makes another model.
     """
 
     name: str
@@ -110,6 +110,7 @@ class Candidate:
     network: bool = False
     least: float = 1.0
     trainings: Callable[[Facts], int] = lambda _: 1
+    seeded: bool = False
 
     def check_installed(self) -> None:
         """A MissingExtra if its training needs more than there is."""
@@ -156,7 +157,7 @@ def _ranking(facts: Facts) -> float:
 PAIRS = {"ngrams": [1, 2], "min_chars": 1, "min_df": 2}
 LETTERS = {"letters": [3, 5], "min_chars": 1, "min_df": 3}
 
-#: In no particular order: `auto` tries the cheapest first.
+#: In no particular order: see `xmtc.models.ensemble.search`.
 CANDIDATES: tuple[Candidate, ...] = (
     Candidate("prior", "prior", lambda _: 0.0),
     Candidate("knn", "knn", lambda facts: 0.3 + 4e-7 * facts.words),
@@ -165,11 +166,15 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("dismec", "dismec", _one_vs_all),
     Candidate("dismec, word pairs", "dismec", lambda facts: 2.5 * _one_vs_all(facts), {"tfidf": PAIRS}, _texts),
     Candidate("dismec, letters", "dismec", lambda facts: 10 * _one_vs_all(facts), {"tfidf": LETTERS}, _texts),
-    Candidate("parabel", "parabel", _trees),
+    Candidate("parabel", "parabel", _trees, seeded=True),
     Candidate("parabel, given tree", "parabel", _trees, {"tree": "given", "trees": 1}, _parents),
-    Candidate("parabel, letters", "parabel", lambda facts: 8 * _trees(facts), {"tfidf": LETTERS}, _texts),
-    Candidate("bonsai", "bonsai", lambda facts: 2 * _trees(facts)),
-    Candidate("fasttext", "fasttext", lambda facts: 1 + 8e-7 * facts.pairs + 2e-5 * facts.words, {}, _few_labels),
-    Candidate("rank_ae", "rank_ae", _ranking, network=True, least=0.4, trainings=lambda _: 2),
-    Candidate("attentionxml", "attentionxml", _attention, {}, _texts, network=True, least=0.25, trainings=_levels),
+    Candidate("parabel, letters", "parabel", lambda facts: 8 * _trees(facts), {"tfidf": LETTERS}, _texts, seeded=True),
+    Candidate("bonsai", "bonsai", lambda facts: 2 * _trees(facts), seeded=True),
+    Candidate(
+        "fasttext", "fasttext", lambda facts: 1 + 8e-7 * facts.pairs + 2e-5 * facts.words, {}, _few_labels, seeded=True
+    ),
+    Candidate("rank_ae", "rank_ae", _ranking, network=True, least=0.4, trainings=lambda _: 2, seeded=True),
+    Candidate(
+        "attentionxml", "attentionxml", _attention, {}, _texts, network=True, least=0.25, trainings=_levels, seeded=True
+    ),
 )

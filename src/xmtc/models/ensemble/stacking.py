@@ -7,7 +7,8 @@ has separate weights for head, middle and tail labels, regularised towards commo
 are worth for frequent and for rare labels.
 
 Everything is learned on validation documents, of which 500 are enough for at most some hundred weights. Which members
-to keep is decided by nDCG@5 on documents that the weights were not learned on (cross-fitting).
+to keep is decided by nDCG@5 on documents that the weights were not learned on (cross-fitting), and a blend is taken
+only if a paired test prefers it to its best member (see `xmtc.models.ensemble.holdout`).
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.labelspace.frequency_bands import frequency_bands
 from xmtc.models.calibration import Calibration, Floats, Isotonic, Platt, log_odds
+from xmtc.models.ensemble.holdout import FEWEST, Estimate, Holdout
 from xmtc.predictions import Predictions, ScoreKind
 
 #: Weights are learned on the first labels of each list: lower ones are never among the best of all.
@@ -32,8 +33,6 @@ LEARNED_FROM = 20
 FOLDS = 3
 #: A member must add this much nDCG@5, or it is not worth its time and memory.
 WORTH = 0.0005
-#: With fewer validation documents that have labels, nothing can be learned.
-FEWEST = 10
 K = 5
 BANDS = 3
 #: L2 penalty of the common weights, and of a band's difference from them (features are standardised).
@@ -215,49 +214,64 @@ class Stack:
 class Choice:
     """Which members to keep, how to blend them, and nDCG@5 on validation documents, in 0..1.
 
-    `ndcg` is that of the choice, by cross-fitting if it is a blend; `alone` is that of each member.
+    `quality` is that of the choice, by cross-fitting if it is a blend, and `by_kind` that of each kind of documents;
+    `alone` is that of each member. `pool` are the members whose blend is best, whether the test prefers it to the best
+    member or not yet: with one more it may.
     """
 
     kept: tuple[int, ...]
     stack: Stack
-    ndcg: float
+    quality: Estimate
+    by_kind: Mapping[str, Estimate]
     alone: tuple[float, ...]
+    pool: tuple[int, ...]
+
+    @property
+    def ndcg(self) -> float:
+        """The expected nDCG@5."""
+        return self.quality.mean
 
 
-def choose(lists: Sequence[Predictions], valid: Corpus, counts: NDArray[np.int64]) -> Choice | None:
+def choose(lists: Sequence[Predictions], holdout: Holdout, counts: NDArray[np.int64]) -> Choice | None:
     """The best blend of members for validation documents; None if there are too few of them.
 
-    `lists` are each member's predictions for `valid`, whose labels have the members' ids; `counts` are the labels'
-    training documents. The blend of all members drops every member that it can do without. It is chosen only if it
-    beats the best member on documents that its weights were not learned on.
+    `lists` are each member's predictions for these documents, whose labels have the members' ids; `counts` are the
+    labels' training documents. The blend of all members drops every member that it can do without. It is chosen only if
+    a paired test prefers it to the best member, on documents that its weights were not learned on.
     """
-    targets = valid.targets
+    targets = holdout.corpus.targets
     if np.count_nonzero(np.diff(targets.indptr)) < FEWEST:
         return None
     table = Table.of(lists, LEARNED_FROM)
     if not is_relevant(table, targets).any():
         return None
     singles = [table.members([at]) for at in range(len(lists))]
-    alone = tuple(float(ndcg(one, one.score[:, 0], targets).mean()) for one in singles)
+    each = [ndcg(one, one.score[:, 0], targets) for one in singles]
+    alone = tuple(float(values.mean()) for values in each)
     best = int(np.argmax(alone))
     kept = list(range(len(lists)))
-    blended = highest = _cross_fitted(table, targets, counts)
+    blended = _cross_fitted(table, targets, counts)
+    highest = float(blended.mean())
     for member in np.argsort(alone, kind="stable").tolist():
         others = [at for at in kept if at != member]
-        if others and (without := _cross_fitted(table.members(others), targets, counts)) > highest - WORTH:
-            kept, blended, highest = others, without, max(highest, without)
+        if not others:
+            break
+        without = _cross_fitted(table.members(others), targets, counts)
+        if without.mean() > highest - WORTH:
+            kept, blended, highest = others, without, max(highest, float(without.mean()))
+    pool = tuple(sorted({*kept, best}))
     part = table.members(kept)
     stack = Stack.fit(part, is_relevant(part, targets), counts)
     in_hindsight = float(ndcg(part, stack.probabilities(part), targets).mean())
-    if min(blended, in_hindsight) > alone[best]:
-        return Choice(tuple(kept), stack, blended, alone)
-    only = singles[best]
-    curve = _curve(only.score[:, 0], is_relevant(only, targets))
-    return Choice((best,), Stack.single(curve, counts), alone[best], alone)
+    if in_hindsight > alone[best] and holdout.prefers(blended - each[best]):
+        return Choice(tuple(kept), stack, holdout.mean(blended), holdout.means(blended), alone, pool)
+    curve = _curve(singles[best].score[:, 0], is_relevant(singles[best], targets))
+    single = Stack.single(curve, counts)
+    return Choice((best,), single, holdout.mean(each[best]), holdout.means(each[best]), alone, pool)
 
 
-def _cross_fitted(table: Table, targets: Csr, counts: NDArray[np.int64]) -> float:
-    """nDCG@5 with weights that were learned on other documents; neighbours in the file stay together."""
+def _cross_fitted(table: Table, targets: Csr, counts: NDArray[np.int64]) -> Floats:
+    """Each document's nDCG@5 with weights learned on other documents; neighbours in the file stay together."""
     relevant = is_relevant(table, targets)
     fold = table.document * FOLDS // table.documents
     scores = np.zeros(len(table), np.float32)
@@ -265,7 +279,7 @@ def _cross_fitted(table: Table, targets: Csr, counts: NDArray[np.int64]) -> floa
         here = fold == at
         if relevant[~here].any() and here.any():
             scores[here] = Stack.fit(table.rows(~here), relevant[~here], counts).probabilities(table.rows(here))
-    return float(ndcg(table, scores, targets).mean())
+    return ndcg(table, scores, targets)
 
 
 def _curve(scores: NDArray[np.float32], relevant: NDArray[np.bool_]) -> Calibration:
