@@ -17,7 +17,8 @@ import xmtc
 from xmtc.budget import end_of_training
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import ConfigError, XmtcError
-from xmtc.models.ensemble import auto as module
+from xmtc.models.ensemble import search as module
+from xmtc.models.ensemble import search_space
 from xmtc.models.ensemble.auto import Auto
 from xmtc.models.ensemble.search_space import CANDIDATES, Candidate, Facts
 from xmtc.models.knn import NearestNeighbours
@@ -38,7 +39,7 @@ def corpus() -> Corpus:
 
 @pytest.fixture
 def candidates(monkeypatch: pytest.MonkeyPatch) -> Chosen:
-    return lambda *chosen: monkeypatch.setattr(module, "CANDIDATES", chosen)
+    return lambda *chosen: monkeypatch.setattr(search_space, "CANDIDATES", chosen)
 
 
 def notes(auto: Auto) -> dict[str, str]:

@@ -299,7 +299,9 @@ class Search:
             self.foreseen += candidate.seconds(self.facts)
             self.took += trial.took
         if folder is not None and trial.took >= WORTH_KEEPING:
-            (folder / EPOCHS).write_bytes(orjson.dumps(epochs))
+            if epochs:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / EPOCHS).write_bytes(orjson.dumps(epochs))
             model.save(folder / "model")
         return model, epochs
 
