@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -151,6 +153,39 @@ def test_frequent_and_rare_labels_have_weights_of_their_own() -> None:
     assert rare.any()
     assert shares[frequent, 0].mean() > shares[frequent, 1].mean()
     assert shares[rare, 1].mean() > shares[rare, 0].mean()
+
+
+def test_a_blend_that_the_test_does_not_prefer_is_not_taken() -> None:
+    """Two members that know the same: together a little better by luck at most; but a third may find both useful."""
+    lists = Lists(150, seed=4)
+    everything = np.ones(30, bool)
+    good = lists.member(everything, noise=0.5)
+    close = Predictions(good.ids, good.scores + 0.0, good.labels)
+    close.ids[::9] = close.ids[::9, ::-1]
+    choice = choose([good, close], lists.holdout, lists.counts)
+    assert choice is not None
+    assert choice.kept == (0,)
+    assert choice.stack.as_it_is
+    assert choice.quality.mean == max(choice.alone)
+    assert 0 in choice.pool
+
+
+def test_a_blend_that_loses_on_one_kind_of_documents_is_not_taken() -> None:
+    """On the first documents one member knows all and the other misleads, on the others only the other knows any."""
+    lists = Lists(600)
+    everything = np.ones(30, bool)
+    first, second = lists.member(everything, noise=0.5), lists.member(everything, noise=0.5)
+    order = lists.rng.permutation(30)
+    second.ids[:300], first.ids[300:] = order[second.ids[:300]], order[first.ids[300:]]
+    kinds = {"one by one": np.arange(300), "in blocks": np.arange(300, 600)}
+    mixed = choose([first, second], replace(lists.holdout, kinds=kinds), lists.counts)
+    plain = choose([first, second], lists.holdout, lists.counts)
+    assert plain is not None
+    assert mixed is not None
+    assert len(plain.kept) == 2
+    assert len(mixed.kept) == 1
+    assert set(mixed.by_kind) == set(kinds)
+    assert mixed.pool == (0, 1), "both may be useful with a third"
 
 
 @settings(max_examples=8)

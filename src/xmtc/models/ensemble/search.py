@@ -362,7 +362,7 @@ class Search:
             another = replace(best.candidate, name=f"{name}, seed {settings['seed']}", settings=settings, seeded=False)
             self.measured[another.name] = best.trial.took
             new = self._consider(another)
-            copies[name] = number if new is not None and new in self.pool else COPIES
+            copies[name] = number if new in self.members else COPIES
 
     @property
     def names(self) -> str:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from xmtc.corpus.labels import Csr, LabelSet
+from xmtc.corpus.labels import Csr
 from xmtc.labelspace.frequency_bands import frequency_bands
 from xmtc.models.calibration import Calibration, Floats, Isotonic, Platt, log_odds
 from xmtc.models.ensemble.holdout import FEWEST, Estimate, Holdout
@@ -49,6 +49,7 @@ class Table:
 
     A score is NaN and a rank -1 where a member does not list the label. Rows rise by document, then by label.
 
+    >>> from xmtc.corpus.labels import LabelSet
     >>> labels = LabelSet.of(["a", "b"])
     >>> one = Predictions(np.array([[1, 0]], np.int32), np.array([[0.9, 0.4]], np.float32), labels)
     >>> two = Predictions(np.array([[1, -1]], np.int32), np.array([[7.0, 0.0]], np.float32), labels)

@@ -1,0 +1,243 @@
+"""The order in which `auto` tries methods and how it spends its time, by a clock of our own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from contract_corpus import small_corpus
+
+from xmtc.budget import epochs_to_train, note_epochs
+from xmtc.corpus.corpus import Corpus
+from xmtc.models.base import Model
+from xmtc.models.ensemble import learning_curves, search_space
+from xmtc.models.ensemble import search as module
+from xmtc.models.ensemble.auto import Auto
+from xmtc.models.ensemble.holdout import IN_BLOCKS, ONE_BY_ONE
+from xmtc.models.ensemble.search_space import Candidate
+from xmtc.models.knn import NearestNeighbours
+from xmtc.models.rocchio import Rocchio
+from xmtc.predictions import Predictions
+
+DOCUMENTS, BUDGET = 300, "1000s"
+
+
+class Clock:
+    """Time that passes only where a test says so, and what was trained on how many documents."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.fits: list[tuple[str, int]] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "WARM_UP", 30)
+    return clock
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return small_corpus(DOCUMENTS, seed=2)
+
+
+Takes = Callable[[type[Model], str, float], None]
+
+
+@pytest.fixture
+def takes(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Takes:
+    """Training a model takes so many seconds for 240 documents, and is seen by the clock."""
+
+    def patch(kind: type[Model], name: str, seconds: float) -> None:
+        fit = kind._fit
+
+        def slowly(self: Model, corpus: Corpus, *args: Any) -> None:
+            if len(corpus) > module.WARM_UP:
+                clock.now += seconds * len(corpus) / 240
+                clock.fits.append((name, len(corpus)))
+            fit(self, corpus, *args)
+
+        monkeypatch.setattr(kind, "_fit", slowly)
+
+    return patch
+
+
+def method(model: str, seconds: float, **more: Any) -> Candidate:
+    return Candidate(more.pop("name", model), model, lambda facts: seconds * facts.documents / 240, **more)
+
+
+def fitted(corpus: Corpus, monkeypatch: pytest.MonkeyPatch, *candidates: Candidate, budget: str = BUDGET) -> Auto:
+    monkeypatch.setattr(search_space, "CANDIDATES", candidates)
+    return Auto(budget=budget).fit(corpus)
+
+
+def tried(auto: Auto) -> list[str]:
+    return [trial["method"] for trial in auto.report_["methods"]]
+
+
+def notes(auto: Auto) -> Mapping[str, str]:
+    return {trial["method"]: trial["note"] for trial in auto.report_["methods"]}
+
+
+def test_all_are_tried_if_there_is_time(
+    corpus: Corpus, clock: Clock, takes: Takes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    takes(NearestNeighbours, "knn", 200.0)
+    takes(Rocchio, "rocchio", 100.0)
+    auto = fitted(corpus, monkeypatch, method("knn", 200.0), method("rocchio", 100.0))
+    assert tried(auto) == ["rocchio", "knn"]
+    assert clock.fits[:2] == [("rocchio", 240), ("knn", 240)], "and nothing is spent on a sample"
+
+
+def test_curves_decide_if_there_is_not_time_for_all(
+    corpus: Corpus, clock: Clock, takes: Takes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Labels are never called by their names here: `names` is hopeless, and cheaper than `knn`."""
+    monkeypatch.setattr(learning_curves, "FEWEST", 60)
+    monkeypatch.setattr(learning_curves, "LARGEST_SHARE", 2)
+    monkeypatch.setattr(module, "PROBING", 0.4)
+    takes(Rocchio, "names", 210.0)
+    takes(NearestNeighbours, "knn", 230.0)
+    hopeless = method("rocchio", 210.0, name="names", settings={"documents": 0.0})
+    auto = fitted(corpus, monkeypatch, method("prior", 0.0), hopeless, method("knn", 230.0), budget=BUDGET)
+    assert {("names", 120), ("names", 60), ("knn", 120), ("knn", 60)} <= set(clock.fits)
+    assert tried(auto) == ["prior", "knn", "names"]
+    assert auto.names_ == ["knn"]
+    assert "not tried: it would take" in notes(auto)["names"]
+    assert re.search(r"knn: nDCG@5 \d+\.\d, then \d+\.\d; promises", capsys.readouterr().err)
+
+
+def test_a_sample_tells_how_long_a_method_takes(
+    corpus: Corpus, clock: Clock, takes: Takes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its formula says a quarter of what it takes: seen on the sample, not when the time is gone."""
+    monkeypatch.setattr(learning_curves, "FEWEST", 60)
+    monkeypatch.setattr(learning_curves, "LARGEST_SHARE", 4)
+    monkeypatch.setattr(module, "PROBING", 0.3)
+    takes(NearestNeighbours, "knn", 600.0)
+    takes(Rocchio, "rocchio", 160.0)
+    auto = fitted(corpus, monkeypatch, method("prior", 0.0), method("knn", 150.0), method("rocchio", 350.0))
+    assert ("knn", 240) not in clock.fits
+    assert auto.names_ == ["rocchio"]
+    foreseen = {trial["method"]: trial["foreseen"] for trial in auto.report_["methods"]}
+    assert foreseen["knn"] == pytest.approx(600, rel=0.01)
+
+
+def test_nothing_is_spent_on_curves_that_would_take_too_long(
+    corpus: Corpus, clock: Clock, takes: Takes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    takes(NearestNeighbours, "knn", 400.0)
+    takes(Rocchio, "rocchio", 300.0)
+    auto = fitted(corpus, monkeypatch, method("knn", 400.0), method("rocchio", 300.0))
+    assert tried(auto) == ["rocchio", "knn"]
+    assert min(documents for _, documents in clock.fits) == 240
+
+
+def test_what_is_left_goes_to_other_seeds_of_the_members(
+    corpus: Corpus, clock: Clock, takes: Takes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    takes(NearestNeighbours, "knn", 100.0)
+    seeds: list[int] = []
+    fit = NearestNeighbours._fit
+
+    def noticed(self: NearestNeighbours, *args: Any) -> None:
+        seeds.append(self.config.seed)
+        fit(self, *args)
+
+    monkeypatch.setattr(NearestNeighbours, "_fit", noticed)
+    auto = fitted(corpus, monkeypatch, method("knn", 100.0, seeded=True))
+    # knn is the same with every seed: one more shows that it does not help.
+    assert tried(auto) == ["knn", "knn, seed 1"]
+    assert auto.names_ == ["knn"]
+    assert 1 in seeds
+    short = fitted(corpus, monkeypatch, method("knn", 100.0, seeded=True), budget="400s")
+    assert "not tried: it would take" in notes(short)["knn, seed 1"]
+
+
+def test_other_seeds_use_the_budget_as_long_as_they_help(
+    corpus: Corpus, clock: Clock, takes: Takes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A method that has no answer for half of the documents; which, depends on its seed."""
+    predict = NearestNeighbours._predict
+
+    def forgetful(self: NearestNeighbours, seen: Corpus, k: int) -> Predictions:
+        top = predict(self, seen, k)
+        lost = np.random.default_rng(self.config.seed).random(len(seen)) < 0.5
+        return replace(top, ids=np.where(lost[:, None], -1, top.ids), scores=np.where(lost[:, None], 0, top.scores))
+
+    monkeypatch.setattr(NearestNeighbours, "_predict", forgetful)
+    takes(NearestNeighbours, "knn", 10.0)
+    auto = fitted(corpus, monkeypatch, method("knn", 10.0, seeded=True))
+    assert tried(auto) == ["knn", "knn, seed 1", "knn, seed 2", "knn, seed 3"]
+    assert auto.names_ == tried(auto)
+    assert [member.config.seed for member in auto.members_] == [0, 1, 2, 3]
+
+
+def test_networks_see_all_documents_for_the_epochs_that_were_best(
+    corpus: Corpus, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, float | None, dict[str, Any]]] = []
+    fit, make = NearestNeighbours._fit, module.make
+
+    def network(self: NearestNeighbours, corpus: Corpus, *args: Any) -> None:
+        clock.now += 100.0
+        seen.append((len(corpus), epochs_to_train("model0"), changed[-1]))
+        note_epochs("model0", 3.5)
+        fit(self, corpus, *args)
+
+    changed: list[dict[str, Any]] = []
+
+    def made(name: str, **settings: Any) -> Model:
+        changed.append({key: settings.pop(key) for key in ("training",) if key in settings})
+        return make(name, **settings)
+
+    monkeypatch.setattr(module, "make", made)
+    monkeypatch.setattr(NearestNeighbours, "_fit", network)
+    candidate = method("knn", 100.0, network=True, least=0.25)
+    auto = fitted(corpus, monkeypatch, candidate)
+    assert seen == [
+        (240, None, {}),
+        (300, 3.5, {"training": {"valid_documents": 0}}),
+    ]
+    assert auto.report_["trained on all documents"] == ["knn"]
+    seen.clear()
+    short = fitted(corpus, monkeypatch, candidate, budget="150s")
+    assert [documents for documents, *_ in seen] == [240], "there is no time for a second training"
+    assert short.report_["trained on all documents"] == []
+
+
+def test_the_report_says_what_to_expect_and_how_sure_it_is(
+    corpus: Corpus, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    auto = fitted(corpus, monkeypatch, method("knn", 1.0))
+    expected = auto.report_["expected"]
+    assert set(expected) == {"all", ONE_BY_ONE, IN_BLOCKS}
+    for each in expected.values():
+        low, high = each["interval"]
+        assert low < each["mean"] < high
+    assert expected["all"]["mean"] == auto.report_["nDCG@5"]
+    assert "expected for texts like the held-out ones (one by one" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_curves_are_drawn_keeps_the_best_so_far(
+    corpus: Corpus, clock: Clock, takes: Takes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning_curves, "FEWEST", 60)
+    monkeypatch.setattr(module, "PROBING", 1.0)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    takes(NearestNeighbours, "knn", 1.0)
+    monkeypatch.setattr(Rocchio, "_fit", interrupted)
+    auto = fitted(corpus, monkeypatch, method("knn", 1.0), method("rocchio", 900.0))
+    assert auto.names_ == ["knn"]
