@@ -203,6 +203,52 @@ def test_never_worse_than_the_best_member(seed: int, members: int) -> None:
         assert ndcg(table, choice.stack.probabilities(table), lists.valid.targets).mean() > max(choice.alone)
 
 
+def test_labels_that_no_training_document_has_are_left_to_those_that_list_them() -> None:
+    """A classifier lists labels with documents only, a matcher of names all of them."""
+    lists = Lists(900, seed=2)
+    lists.counts[20:] = 0
+    seen = np.arange(30) < 20
+    classifier, matcher = lists.member(seen, noise=0.7), lists.member(np.ones(30, bool), noise=0.7)
+    known = seen[classifier.ids]
+    classifier = Predictions.sorted(np.where(known, classifier.ids, -1), classifier.scores, lists.labels)
+    choice = choose([classifier, matcher], lists.holdout, lists.counts)
+    assert choice is not None
+    assert choice.kept == (0, 1)
+    table = Table.of([classifier, matcher])
+    relevant, unseen = is_relevant(table, lists.valid.targets), ~seen[table.label]
+    probabilities = choice.stack.probabilities(table)
+    for part in (unseen, ~unseen):
+        assert probabilities[part].mean() == pytest.approx(relevant[part].mean(), abs=0.02)
+    first = table.top(probabilities, 2)[0]
+    right = (first[:, :, None] == lists.truth[:, None, :]).any(axis=2)
+    assert right[~seen[first]].mean() > 0.8
+    assert (~seen[first]).mean() > 0.25, "a third of the labels is unseen"
+
+
+def test_more_documents_move_labels_to_another_band() -> None:
+    lists = Lists()
+    counts = lists.counts.copy()
+    counts[-1] = 0
+    table = Table.of([lists.member(np.ones(30, bool))])
+    stack = Stack.fit(table, is_relevant(table, lists.valid.targets), counts)
+    assert stack.band[-1] == stacking.UNSEEN
+    later = stack.with_counts(lists.counts)
+    assert later.band[-1] == 2
+    assert later.frequency[-1] > stack.frequency[-1] == 0
+    np.testing.assert_array_equal(later.weights, stack.weights)
+
+
+def test_models_from_before_there_was_a_band_for_unseen_labels() -> None:
+    lists = Lists()
+    table = Table.of([lists.member(np.ones(30, bool))])
+    stack = Stack.fit(table, is_relevant(table, lists.valid.targets), lists.counts)
+    old = {**stack.to_arrays(), "weights": stack.weights[:3]}
+    read = Stack.from_arrays(old, 1, 30)
+    np.testing.assert_array_equal(read.probabilities(table), stack.probabilities(table))
+    with pytest.raises(ValueError, match="bands of labels go from 0 to 2"):
+        Stack.from_arrays({**old, "band": np.full(30, 3, np.int8)}, 1, 30)
+
+
 def test_too_little_to_learn_from() -> None:
     lists = Lists(9)
     assert choose([lists.member(np.ones(30, bool))], lists.holdout, lists.counts) is None
@@ -257,7 +303,7 @@ def test_arrays_there_and_back() -> None:
     for key, wrong in (
         ("weights", arrays["weights"][:2]),
         ("weights", arrays["weights"] * np.nan),
-        ("band", arrays["band"] + 1),
+        ("band", arrays["band"] + 4),
         ("band", arrays["band"] - 3),
         ("frequency", arrays["frequency"][:3]),
         ("as_it_is", np.array([2], np.uint8)),

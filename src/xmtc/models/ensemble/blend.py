@@ -247,6 +247,7 @@ class Blend(Ensemble):
             fresh = self._members()
             places = [models.index(member) for member in self.members_]
             self.members_ = [fit(fresh[at], corpus, at, "-again") for at in places]
+            self.stack_ = self.stack_.with_counts(corpus.label_counts)
 
     def _blend(self, names: Sequence[str], models: Sequence[Model], holdout: Holdout | None) -> None:
         """Learn the weights on documents that the models were not trained on."""

@@ -411,6 +411,8 @@ class Search:
                     self.say(f"{each.candidate.name} on all documents: {_why(error)}")
                     continue
             self.refitted.append(each.candidate.name)
+        if self.choice is not None and len(self.refitted) == len(self.members):  # the held-out documents' labels, too
+            self.choice = replace(self.choice, stack=self.choice.stack.with_counts(self.corpus.label_counts))
 
     def _fitted_again(self, each: Trained) -> Model:
         """The same method, trained on all documents; a network for as many epochs as were best."""

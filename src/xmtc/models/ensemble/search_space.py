@@ -162,6 +162,7 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("prior", "prior", lambda _: 0.0),
     Candidate("knn", "knn", lambda facts: 0.3 + 4e-7 * facts.words),
     Candidate("names", "rocchio", lambda facts: 0.3 + 4e-7 * facts.words, {"documents": 0.0}, _names),
+    Candidate("mllm", "mllm", lambda facts: 1 + 2e-5 * facts.words, {}, _names),
     Candidate("rocchio", "rocchio", lambda facts: 0.3 + 2e-7 * facts.words * (2 + facts.labels_a_document)),
     Candidate("dismec", "dismec", _one_vs_all),
     Candidate("dismec, word pairs", "dismec", lambda facts: 2.5 * _one_vs_all(facts), {"tfidf": PAIRS}, _texts),

@@ -3,8 +3,9 @@
 Every label that some member lists for a document has three features per member: the log-odds of its calibrated score
 (by an isotonic curve, so that scores of any scale can be compared), the logarithm of its rank in the list, and whether
 the member does not list it. A logistic regression over these features and the logarithm of the label's training count
-has separate weights for head, middle and tail labels, regularised towards common ones: members differ in how much they
-are worth for frequent and for rare labels.
+has separate weights for head, middle and tail labels, and for those without a training document, regularised towards
+common ones: members differ in how much they are worth for frequent and for rare labels, and that a classifier does not
+list a label means nothing if it was never shown one.
 
 Everything is learned on validation documents, of which 500 are enough for at most some hundred weights. Which members
 to keep is decided by nDCG@5 on documents that the weights were not learned on (cross-fitting), and a blend is taken
@@ -34,7 +35,9 @@ FOLDS = 3
 #: A member must add this much nDCG@5, or it is not worth its time and memory.
 WORTH = 0.0005
 K = 5
-BANDS = 3
+UNSEEN = 3  # band of the labels that no training document has, after head, middle and tail
+BANDS = 4
+OLD_BANDS = 3  # those of models that were made before there was one for unseen labels
 #: L2 penalty of the common weights, and of a band's difference from them (features are standardised).
 L2, BAND_L2 = 1.0, 10.0
 MEMBER_FEATURES = 3  # log-odds, rank, missing
@@ -161,6 +164,11 @@ class Stack:
         weights = learned[:, :-1] / std
         return cls(curves, np.column_stack([weights, learned[:, -1] - weights @ mean]), band, frequency)
 
+    def with_counts(self, counts: NDArray[np.int64]) -> Stack:
+        """The same weights for members that have learned from more documents since: labels may change their band."""
+        band, frequency = _of_labels(counts)
+        return replace(self, band=band, frequency=frequency)
+
     def log_odds(self, table: Table) -> Floats:
         """The log-odds that each row's label is relevant."""
         features = _features(table, self.curves, self.frequency)
@@ -196,15 +204,16 @@ class Stack:
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
             curves.append(Calibration.from_arrays(own))
         weights, band, frequency = arrays["weights"], arrays["band"], arrays["frequency"]
+        bands = OLD_BANDS if len(weights) == OLD_BANDS else BANDS
         for array, kind, shape in (
-            (weights, np.float64, (BANDS, MEMBER_FEATURES * members + 2)),
+            (weights, np.float64, (bands, MEMBER_FEATURES * members + 2)),
             (band, np.int8, (labels,)),
             (frequency, np.float32, (labels,)),
         ):
             if array.dtype != kind or array.shape != shape or not np.isfinite(array).all():
                 raise ValueError(f"an array of {array.dtype} {array.shape}, not finite numbers of {kind} {shape}")
-        if band.min(initial=0) < 0 or band.max(initial=0) >= BANDS:
-            raise ValueError(f"bands of labels go from 0 to {BANDS - 1}")
+        if band.min(initial=0) < 0 or band.max(initial=0) >= bands:
+            raise ValueError(f"bands of labels go from 0 to {bands - 1}")
         flag = arrays["as_it_is"]
         if flag.shape != (1,) or flag[0] not in (0, 1) or (flag[0] and members != 1):
             raise ValueError("only one member can answer as it is")
@@ -289,7 +298,8 @@ def _curve(scores: NDArray[np.float32], relevant: NDArray[np.bool_]) -> Calibrat
 
 
 def _of_labels(counts: NDArray[np.int64]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    return frequency_bands(counts).of_label, np.log1p(counts).astype(np.float32)
+    band = np.where(counts > 0, frequency_bands(counts).of_label, np.int8(UNSEEN))
+    return band, np.log1p(counts).astype(np.float32)
 
 
 def _features(table: Table, curves: Sequence[Calibration], frequency: NDArray[np.float32]) -> Floats:
