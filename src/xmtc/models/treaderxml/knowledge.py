@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +16,10 @@ from xmtc.corpus.strings import Strings
 from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.models.treaderxml.teacher import Teacher, knowledge, label_texts
 from xmtc.nn.encoders.settings import EncoderSettings
-from xmtc.search.neighbours import DocumentSearch, Neighbours
+from xmtc.search.neighbours import DocumentSearch, Neighbours, TextVectors
 from xmtc.search.sparse_index import SparseIndex
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.token_store import TokenStore
-
-if TYPE_CHECKING:
 
 LISTED = 5  # neighbours in an explanation
 NAMED = 50  # labels that a text is compared with by name
