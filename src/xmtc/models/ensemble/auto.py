@@ -31,6 +31,7 @@ from xmtc.models.ensemble.search import Search
 from xmtc.models.registry import model_class
 from xmtc.predictions import ScoreKind
 from xmtc.storage import FolderReader, FolderWriter
+from xmtc.text.vector_cache import sharing_vectors
 
 REPORT = "report"
 
@@ -109,8 +110,9 @@ class Auto(Ensemble):
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         search = Search(self, corpus, valid, checkpoints)
         try:
-            search.run()
-            search.refit()
+            with sharing_vectors(checkpoints):
+                search.run()
+                search.refit()
         except KeyboardInterrupt:
             if not search.members:
                 raise

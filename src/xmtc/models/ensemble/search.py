@@ -166,7 +166,8 @@ class Search:
                 self.trials.append(Trial(candidate.name, 0.0, note=f"not tried: {error}"))
                 left_out.setdefault(error.extra, []).append(candidate.name)
         for extra, names in left_out.items():
-            self.say(f"left out: {', '.join(names)}; to have them: pip install 'xmtc[{extra}]'")
+            worth = f", which {search_space.WORTH[extra]}" if extra in search_space.WORTH else ""
+            self.say(f"left out: {', '.join(names)}; to have them: pip install 'xmtc[{extra}]'{worth}")
         return there
 
     def _in_order(self, costly: list[Candidate]) -> list[Candidate]:

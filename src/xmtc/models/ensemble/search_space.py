@@ -154,8 +154,19 @@ def _ranking(facts: Facts) -> float:
     return 50 * facts.documents * (9e-7 * facts.words_a_document + 1.3e-7 * min(facts.labels, 100_000))
 
 
+def _reading(facts: Facts) -> float:
+    """An encoder reads a document's first words; the first method that asks for its vectors waits for them."""
+    return facts.documents * (3e-3 + 5e-5 * min(128.0, facts.words_a_document))
+
+
+MULTILINGUAL = {"encoder": {"name": "multilingual"}}
 PAIRS = {"ngrams": [1, 2], "min_chars": 1, "min_df": 2}
 LETTERS = {"letters": [3, 5], "min_chars": 1, "min_df": 3}
+#: What an extra is worth that is not installed, by its name.
+WORTH = {
+    "multilingual": "compares documents and names of labels by what they mean, across 16 languages",
+    "neural": "has networks, which learn what matters in a text, if there is an hour",
+}
 
 #: In no particular order: see `xmtc.models.ensemble.search`.
 CANDIDATES: tuple[Candidate, ...] = (
@@ -164,6 +175,28 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("names", "rocchio", lambda facts: 0.3 + 4e-7 * facts.words, {"documents": 0.0}, _names),
     Candidate("mllm", "mllm", lambda facts: 1 + 2e-5 * facts.words, {}, _names),
     Candidate("rocchio", "rocchio", lambda facts: 0.3 + 2e-7 * facts.words * (2 + facts.labels_a_document)),
+    Candidate("knn, multilingual", "knn", _reading, {"search": {"vectors": "encoder"}, **MULTILINGUAL}, _texts),
+    Candidate(
+        "rocchio, multilingual",
+        "rocchio",
+        lambda facts: 1 + _reading(facts),
+        {"vectors": "encoder", **MULTILINGUAL},
+        _texts,
+    ),
+    Candidate(
+        "names, multilingual",
+        "rocchio",
+        lambda facts: 2 + _reading(facts),
+        {"vectors": "encoder", "documents": 0.0, **MULTILINGUAL},
+        _texts,
+    ),
+    Candidate(
+        "slice, multilingual",
+        "slice",
+        lambda facts: _reading(facts) + 1e-3 * facts.documents,
+        {"vectors": "encoder", **MULTILINGUAL},
+        _texts,
+    ),
     Candidate("dismec", "dismec", _one_vs_all),
     Candidate("dismec, word pairs", "dismec", lambda facts: 2.5 * _one_vs_all(facts), {"tfidf": PAIRS}, _texts),
     Candidate("dismec, letters", "dismec", lambda facts: 10 * _one_vs_all(facts), {"tfidf": LETTERS}, _texts),
