@@ -31,7 +31,9 @@ from xmtc.models.ensemble.holdout import Holdout, split_holdout
 from xmtc.models.ensemble.learning_curves import Curve, sample_for
 from xmtc.models.ensemble.search_space import Candidate, Facts
 from xmtc.models.ensemble.stacking import Choice, K, Table, choose, ndcg
+from xmtc.models.neighbour_vectors import encoder_vectors
 from xmtc.models.registry import load, make, model_class
+from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.predictions import Predictions
 from xmtc.progress import clock
 
@@ -102,6 +104,7 @@ class Search:
         self.curves: dict[str, Curve] = {}
         self.measured: dict[str, float] = {}  # seconds of a method that differs by its seed only
         self.refitted: list[str] = []
+        self.read: dict[str, float] = {}  # encoders that have read all documents, and how long it took
         checkpoints.put("auto", {"seed": np.array([self.seed])})  # says whose pieces are in the folder
 
     @staticmethod
@@ -122,6 +125,21 @@ class Search:
             return self.curves[candidate.name].seconds_for(candidate, self.facts)
         return candidate.seconds(self.facts) * self.speed
 
+    def _reading(self, candidate: Candidate) -> float:
+        """Seconds until the encoder of a method has read the documents; 0 if it has done so for another one."""
+        if candidate.encoder is None or candidate.encoder in self.read:
+            return 0.0
+        return search_space.reading(self.facts) * self.growth
+
+    def _read(self, candidate: Candidate, documents: Corpus) -> None:
+        """Let the encoder of a method read documents; it remembers their vectors for all methods."""
+        if candidate.encoder is not None:
+            start = time.monotonic()
+            encoder_vectors(EncoderSettings(name=candidate.encoder), "auto").transform(documents)
+            if documents is self.corpus and candidate.encoder not in self.read:
+                self.read[candidate.encoder] = round(time.monotonic() - start, 1)
+                self.say(f"the encoder {candidate.encoder} read all documents in {clock(self.read[candidate.encoder])}")
+
     @property
     def speed(self) -> float:
         """Seconds for each second of the formulas, as far as methods were trained."""
@@ -137,8 +155,10 @@ class Search:
         if self.holdout is None:
             names = [name for name in names if name in WITHOUT_HOLDOUT] or list(names)[:1]
         wanted = self._installed([candidate for candidate in able if candidate.name in names])
-        by_cost = sorted(wanted, key=lambda each: each.seconds(self.facts))
-        cheap = [each for each in by_cost if self.cost(each) <= CHEAP * self.budget] or by_cost[:1]
+        by_cost = sorted(wanted, key=lambda each: each.seconds(self.facts) + self._reading(each))
+        cheap = [each for each in by_cost if self.cost(each) + self._reading(each) <= CHEAP * self.budget] or by_cost[
+            :1
+        ]
         for candidate in cheap:
             self._consider(candidate)
         for candidate in self._in_order(by_cost[len(cheap) :]):
@@ -215,6 +235,7 @@ class Search:
 
     def _reached(self, candidate: Candidate, documents: Corpus, holdout: Holdout) -> tuple[float, float]:
         """(nDCG@5 on the held-out documents, seconds of training) with some documents."""
+        self._read(candidate, documents)
         start = time.monotonic()
         model = self._new(candidate).fit(documents)
         took = time.monotonic() - start
@@ -224,7 +245,8 @@ class Search:
 
     def _consider(self, candidate: Candidate) -> Trained | None:
         """Try a method unless something speaks against it; what came of it, if it was trained."""
-        trial = Trial(candidate.name, round(self.cost(candidate), 1), note=self._refusal(candidate))
+        foreseen = self.cost(candidate) + self._reading(candidate)
+        trial = Trial(candidate.name, round(foreseen, 1), note=self._refusal(candidate))
         self.trials.append(trial)
         trained = self._try(candidate, trial) if not trial.note else None
         if trained is None:
@@ -250,7 +272,9 @@ class Search:
     def _whole_cost(self, candidate: Candidate) -> float:
         """Seconds that a method needs at least, with those for training it again on all documents."""
         cost = self.cost(candidate) * candidate.least
-        return cost * (1 + self.growth) if self.refits and not candidate.network else cost
+        if self.refits and not candidate.network:
+            cost *= 1 + self.growth
+        return cost + self._reading(candidate)
 
     def _spare(self) -> float:
         """Seconds that are left after training the chosen methods again on all documents."""
@@ -289,6 +313,7 @@ class Search:
             trial.took, trial.note = float(model.training_["seconds"]), "found as an earlier run left it"
             file = folder / EPOCHS
             return model, orjson.loads(file.read_bytes()) if file.exists() else {}
+        self._read(candidate, self.corpus)
         if not candidate.network and candidate.seconds(self.facts):
             labelled = np.flatnonzero(np.diff(self.train.targets.indptr))
             self._new(candidate).fit(self.train[labelled[:WARM_UP]]).predict(self.train[:WARM_UP], LIST_LENGTH)
@@ -435,6 +460,7 @@ class Search:
             "nDCG@5": round(100 * choice.ndcg, 2) if choice is not None else None,
             "expected": {kind: each.in_percent() for kind, each in expected.items()},
             "trained on all documents": self.refitted,
+            "seconds of encoders": self.read,
             "methods": [asdict(trial) for trial in self.trials],
         }
 

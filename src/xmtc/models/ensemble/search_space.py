@@ -97,7 +97,7 @@ def _named(corpus: Corpus, seed: int) -> float:
 class Candidate:
     """A method with settings that `auto` may try.
 
-    `seconds` is what its training takes, `refusal` why it does not suit a corpus ("" if it does). A network improves
+    `seconds` is what its training takes, without what an encoder takes to read the documents, `refusal` why it does not suit a corpus ("" if it does). A network improves
     with time: it is tried if it gets at least the share `least` of its time, and may be stopped early. `trainings` is
     the number of networks that it trains one after the other, `seeded` whether another seed makes another model.
     """
@@ -111,6 +111,12 @@ class Candidate:
     least: float = 1.0
     trainings: Callable[[Facts], int] = lambda _: 1
     seeded: bool = False
+
+    @property
+    def encoder(self) -> str | None:
+        """The encoder that reads its documents beforehand, if any."""
+        name: str | None = self.settings.get("encoder", {}).get("name")
+        return name
 
     def check_installed(self) -> None:
         """A MissingExtra if its training needs more than there is."""
@@ -154,9 +160,13 @@ def _ranking(facts: Facts) -> float:
     return 50 * facts.documents * (9e-7 * facts.words_a_document + 1.3e-7 * min(facts.labels, 100_000))
 
 
-def _reading(facts: Facts) -> float:
-    """An encoder reads a document's first words; the first method that asks for its vectors waits for them."""
+def reading(facts: Facts) -> float:
+    """Seconds in which an encoder reads the beginning of each document, once for all methods that compare by it."""
     return facts.documents * (3e-3 + 5e-5 * min(128.0, facts.words_a_document))
+
+
+def _dense(facts: Facts) -> float:
+    return 1 + 1e-4 * facts.documents
 
 
 MULTILINGUAL = {"encoder": {"name": "multilingual"}}
@@ -175,25 +185,15 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("names", "rocchio", lambda facts: 0.3 + 4e-7 * facts.words, {"documents": 0.0}, _names),
     Candidate("mllm", "mllm", lambda facts: 1 + 2e-5 * facts.words, {}, _names),
     Candidate("rocchio", "rocchio", lambda facts: 0.3 + 2e-7 * facts.words * (2 + facts.labels_a_document)),
-    Candidate("knn, multilingual", "knn", _reading, {"search": {"vectors": "encoder"}, **MULTILINGUAL}, _texts),
+    Candidate("knn, multilingual", "knn", _dense, {"search": {"vectors": "encoder"}, **MULTILINGUAL}, _texts),
+    Candidate("rocchio, multilingual", "rocchio", _dense, {"vectors": "encoder", **MULTILINGUAL}, _texts),
     Candidate(
-        "rocchio, multilingual",
-        "rocchio",
-        lambda facts: 1 + _reading(facts),
-        {"vectors": "encoder", **MULTILINGUAL},
-        _texts,
-    ),
-    Candidate(
-        "names, multilingual",
-        "rocchio",
-        lambda facts: 2 + _reading(facts),
-        {"vectors": "encoder", "documents": 0.0, **MULTILINGUAL},
-        _texts,
+        "names, multilingual", "rocchio", _dense, {"vectors": "encoder", "documents": 0.0, **MULTILINGUAL}, _texts
     ),
     Candidate(
         "slice, multilingual",
         "slice",
-        lambda facts: _reading(facts) + 1e-3 * facts.documents,
+        lambda facts: 1 + 1e-3 * facts.documents,
         {"vectors": "encoder", **MULTILINGUAL},
         _texts,
     ),
