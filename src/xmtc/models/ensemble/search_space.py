@@ -97,9 +97,10 @@ def _named(corpus: Corpus, seed: int) -> float:
 class Candidate:
     """A method with settings that `auto` may try.
 
-    `seconds` is what its training takes, without what an encoder takes to read the documents, `refusal` why it does not suit a corpus ("" if it does). A network improves
-    with time: it is tried if it gets at least the share `least` of its time, and may be stopped early. `trainings` is
-    the number of networks that it trains one after the other, `seeded` whether another seed makes another model.
+    `seconds` is what training takes, without the time in which an encoder reads the documents, `refusal` why it does
+    not suit a corpus ("" if it does). A network improves with time: it is tried if it gets at least the share `least`
+    of its time, and may be stopped early. `trainings` is the number of networks that it trains one after the other,
+    `seeded` whether another seed makes another model.
     """
 
     name: str
