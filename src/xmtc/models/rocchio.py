@@ -137,10 +137,11 @@ class Rocchio(Model):
         self.vectors_ = encoder_vectors(config.encoder, "auto")
         labels = np.zeros((len(corpus.labels), self.vectors_.width), np.float32)
         if config.documents:
-            labels += config.documents * unit(corpus.weighted_targets.T @ self.vectors_.transform(corpus))
+            sums = corpus.weighted_targets.T @ np.asarray(self.vectors_.transform(corpus))
+            labels += config.documents * unit(np.asarray(sums, np.float32))
         if config.names:
             names = with_names(corpus)[len(corpus) :]
-            labels += config.names * self.vectors_.transform(names)
+            labels += config.names * np.asarray(self.vectors_.transform(names))
         self.index_ = DenseIndex.of(unit(labels), "flat")
 
     def _networks(self) -> list[nn.Module]:
@@ -153,8 +154,8 @@ class Rocchio(Model):
     def _explain(self, text: str, label: int) -> Explanation:
         """A cosine is the sum over shared words of the document's and the label's weight; an encoder has no words."""
         if isinstance(self.index_, DenseIndex):
-            query = np.asarray(self.vectors_.transform(Corpus.of([text])))
-            score, name = float((query @ self.index_.vectors[label]).item()), self._fitted().name(label)
+            read = np.asarray(self.vectors_.transform(Corpus.of([text])))
+            score, name = float((read @ self.index_.vectors[label]).item()), self._fitted().name(label)
             return Explanation(name, max(0.0, score), (), ("an encoder compares the text as a whole",), text=text)
         assert isinstance(self.vectors_, DocumentVectors)
         query, words = words_of(self.name, self.vectors_, text)

@@ -20,6 +20,7 @@ from xmtc.models.ensemble.auto import Auto
 from xmtc.models.ensemble.holdout import IN_BLOCKS, ONE_BY_ONE
 from xmtc.models.ensemble.search_space import Candidate
 from xmtc.models.knn import NearestNeighbours
+from xmtc.models.registry import make
 from xmtc.models.rocchio import Rocchio
 from xmtc.predictions import Predictions
 
@@ -186,7 +187,7 @@ def test_networks_see_all_documents_for_the_epochs_that_were_best(
     corpus: Corpus, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, float | None, dict[str, Any]]] = []
-    fit, make = NearestNeighbours._fit, module.make
+    fit = NearestNeighbours._fit
 
     def network(self: NearestNeighbours, corpus: Corpus, *args: Any) -> None:
         clock.now += 100.0

@@ -184,7 +184,7 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("prior", "prior", lambda _: 0.0),
     Candidate("knn", "knn", lambda facts: 0.3 + 4e-7 * facts.words),
     Candidate("names", "rocchio", lambda facts: 0.3 + 4e-7 * facts.words, {"documents": 0.0}, _names),
-    Candidate("mllm", "mllm", lambda facts: 1 + 2e-5 * facts.words, {}, _names),
+    Candidate("mllm", "mllm", lambda facts: 3 + 8e-6 * facts.words, {}, _names),
     Candidate("rocchio", "rocchio", lambda facts: 0.3 + 2e-7 * facts.words * (2 + facts.labels_a_document)),
     Candidate("knn, multilingual", "knn", _dense, {"search": {"vectors": "encoder"}, **MULTILINGUAL}, _texts),
     Candidate("rocchio, multilingual", "rocchio", _dense, {"vectors": "encoder", **MULTILINGUAL}, _texts),
