@@ -143,6 +143,17 @@ def test_nothing_is_spent_on_curves_that_would_take_too_long(
     assert min(documents for _, documents in clock.fits) == 240
 
 
+def test_networks_come_after_what_is_cheaper_to_judge(
+    corpus: Corpus, clock: Clock, takes: Takes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network takes what is left, so the others would not be tried after it."""
+    takes(NearestNeighbours, "knn", 300.0)
+    takes(Rocchio, "rocchio", 350.0)
+    network = method("knn", 300.0, name="network", network=True, least=0.25)
+    auto = fitted(corpus, monkeypatch, method("prior", 0.0), network, method("rocchio", 350.0))
+    assert tried(auto) == ["prior", "rocchio", "network"]
+
+
 def test_what_is_left_goes_to_other_seeds_of_the_members(
     corpus: Corpus, clock: Clock, takes: Takes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

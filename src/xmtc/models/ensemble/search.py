@@ -3,6 +3,7 @@
 1. Whatever takes at most a hundredth of the budget, the cheapest first: soon there is a model.
 2. The others, the cheapest first if there is time for all of them. If not, learning curves on a sample decide (see
    `xmtc.models.ensemble.learning_curves`): what promises most comes first, networks next, and what is far behind last.
+   A corpus that is too small for a sample has the cheapest first, then the networks.
 3. Time that is left goes to the members that another seed makes anew, the best first, as long as that helps.
 4. The members of the blend are trained again on all documents, for which time was set aside.
 """
@@ -46,6 +47,9 @@ CHEAP = 0.01  # share of the budget that a method may take without a look at wha
 PROBING = 0.05  # share of the budget for learning curves
 HOPEFUL = 0.8  # what promises less than this share of the best promise comes last
 NETWORK_SPARE = 1.5  # times its foreseen time that a network may take, if there is so much
+NETWORK_SHARE = (
+    0.85  # of the time that is left, for its training: the rest is for evaluation and the held-out documents
+)
 COPIES = 3  # further seeds of a method, at most
 WITHOUT_HOLDOUT = ("knn", "dismec")  # what is blended if there are too few documents to hold any out
 WORTH_KEEPING = 1.0  # seconds of training; a model that took less is not kept for a resumed run
@@ -201,8 +205,8 @@ class Search:
 
         def place(candidate: Candidate) -> tuple[int, float, float]:
             promise = promises.get(candidate.name, 0.0)
-            late = 1 if candidate.network else 0 if promises and promise >= HOPEFUL * best else 2
-            return late, -promise, self.cost(candidate)
+            hopeless = candidate.name in promises and promise < HOPEFUL * best
+            return 1 if candidate.network else 2 if hopeless else 0, -promise, self.cost(candidate)
 
         return sorted(costly, key=place)
 
@@ -333,7 +337,7 @@ class Search:
 
     def _limit(self, candidate: Candidate) -> float:
         """Seconds that a method may take; a network that can be finished leaves time to be trained again."""
-        cost, spare = self.cost(candidate), self._spare()
+        cost, spare = self.cost(candidate), NETWORK_SHARE * self._spare()
         if candidate.network and self.refits and spare / (1 + self.growth) >= cost:
             spare /= 1 + self.growth
         return max(1.0, min(spare, NETWORK_SPARE * cost))
