@@ -197,7 +197,8 @@ class Search:
     def _in_order(self, costly: list[Candidate]) -> list[Candidate]:
         """The costly methods, by what they promise if there is not time for all of them."""
         able = [each for each in costly if not each.refusal(self.facts)]
-        if self.holdout is None or sum(map(self._whole_cost, able)) <= self._spare():
+        twice = 1 + self.growth if self.refits else 1.0
+        if self.holdout is None or sum(twice * self.cost(each) + self._reading(each) for each in able) <= self._spare():
             return costly
         self._draw_curves([each for each in able if not each.network], self.holdout)
         promises = {name: curve.promise(len(self.train)) for name, curve in self.curves.items()}
@@ -397,7 +398,7 @@ class Search:
     @property
     def names(self) -> str:
         """The members of the best blend."""
-        return ", ".join(each.candidate.name for each in self.members)
+        return " + ".join(each.candidate.name for each in self.members)
 
     def _adopt(self) -> None:
         """Let `auto` be the best blend so far."""
