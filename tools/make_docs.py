@@ -216,6 +216,7 @@ def side_by_side() -> str:
         "single, ms",
         "folder",
         "memory",
+        "of its own",
     )
     return f"{table(header, rows)}\n\n{measured_when(found)}"
 
@@ -237,14 +238,14 @@ def program(corpus: str, row: dict[str, Any], costs: bool = False) -> tuple[str,
     """A row of these tables; a star if other work may have slowed it down."""
     title = row["title"] + (f", {row['budget']}" if "budget" in row else "")
     if "problem" in row:
-        return (corpus, title, row["problem"], *("–",) * (7 if costs else 3))
+        return (corpus, title, row["problem"], *("–",) * (8 if costs else 3))
     precision = " / ".join(f"{row[metric]:.2f}" for metric in PRECISION.split(" / "))
     star = "*" if row["busy"] else ""
     training = shown_cost("training", row["train s"]) + star
     cells = (corpus, title, precision, f"{row['nDCG@5']:.2f}", f"{row['PSP@5']:.2f}", training)
     if not costs:
         return cells
-    sizes = (row[key] * 1e6 if key in row else None for key in ("model MB", "peak MB"))
+    sizes = (row[key] * 1e6 if key in row else None for key in ("model MB", "peak MB", "own MB"))
     times = (f"{row[key]:.2f}{star}" if key in row else "–" for key in ("batch ms", "single ms"))
     return (*cells, *times, *(shown_cost("size", size) for size in sizes))
 

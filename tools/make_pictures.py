@@ -11,6 +11,7 @@ same bytes.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -47,6 +48,10 @@ STYLE: dict[Any, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
+
+SIDE_BY_SIDE = ROOT / "docs" / "results" / "side-by-side.json"
+SHOWN_CORPORA = ("tibkat", "debtags")
+AXES = {"train s": "training, seconds", "peak MB": "memory, MB", "batch ms": "prediction, ms a document"}
 
 #: A test document of the demo corpus, and three labels that look at different words of it.
 PACKAGE = "streamripper"
@@ -556,6 +561,62 @@ def aplc_cost() -> Figure:
     return figure
 
 
+def side_by_side() -> Figure:
+    """Quality against time and memory of training and time of prediction, of all programs of side-by-side.json."""
+    corpora = json.loads(SIDE_BY_SIDE.read_text("utf-8"))["corpora"]
+    shown = {name: list(map(as_point, corpora[name].items())) for name in SHOWN_CORPORA}
+    figure = Figure((11, 4.2 * len(shown)), layout="constrained")
+    panels = figure.subplots(len(shown), len(AXES), sharey="row")
+    for row, (name, points) in zip(panels, shown.items(), strict=True):
+        for axes, (cost, title) in zip(row, AXES.items(), strict=True):
+            for point in points:
+                if cost in point:
+                    colour = BLUE if point["ours"] else ORANGE
+                    axes.plot(point[cost], point["nDCG@5"], "o", color=colour, markersize=5)
+            axes.set(xscale="linear" if "MB" in cost else "log", xlabel=f"{name}: {title}")
+            axes.grid(color=PALE)
+            axes.set_axisbelow(True)
+            axes.margins(x=0.45, y=0.12)
+        row[0].set_ylabel("nDCG@5")
+    figure.draw_without_rendering()  # so that places are known
+    for row, points in zip(panels, shown.values(), strict=True):
+        for axes, cost in zip(row, AXES, strict=True):
+            name_points(axes, cost, [point for point in points if cost in point])
+    return figure
+
+
+def name_points(axes: Axes, cost: str, points: Sequence[dict[str, Any]]) -> None:
+    """Write each name beside its point, on the first side where it covers no other name or point."""
+    size = 7.5
+    places = axes.transData.transform([(point[cost], point["nDCG@5"]) for point in points]) * 72 / axes.figure.dpi
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in places]
+    for point, (x, y) in zip(points, places, strict=True):
+        width = 0.56 * size * len(point["name"])
+        options = [(side, up) for up in (-0.35, 0.6, -1.3, 1.6, -2.3) for side in (6.0, -6.0 - width)]
+        boxes = [(x + side, y + up * size, x + side + width, y + (up + 1) * size) for side, up in options]
+        free = [box for box in boxes if not any(overlap(box, other) for other in taken)]
+        chosen = (free or boxes)[0]
+        taken.append(chosen)
+        axes.annotate(
+            point["name"], (point[cost], point["nDCG@5"]), (chosen[0] - x, chosen[1] - y),
+            textcoords="offset points", fontsize=size, color=BLUE if point["ours"] else ORANGE,
+        )  # fmt: skip
+
+
+def overlap(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two rectangles (left, low, right, high) share some ground."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def as_point(item: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    """A program's row under a short name, without figures if it did not run."""
+    tool, row = item
+    name = row["title"].partition(" {")[0].replace("`", "")
+    if not row["ours"]:  # without the version
+        name = " ".join(word for word in name.replace(",", "").split() if not word[0].isdigit())
+    return {"name": name, "ours": row["ours"], **({} if "problem" in row else row)}
+
+
 def zipf_frequencies(labels: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The share of documents that has each label, if five are drawn by Zipf's law."""
     ranks = np.arange(1, labels + 1)
@@ -579,6 +640,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "rank_ae-network": rank_ae,
     "aplc-network": aplc,
     "aplc-cost": aplc_cost,
+    "side-by-side": side_by_side,
 }
 
 

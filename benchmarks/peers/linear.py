@@ -10,7 +10,10 @@ have their own defaults (see `benchmarks/peers/`). The other programs are instal
 * train: from features in memory to a model in memory, clustering of labels included, after a tiny training
 * batch: all test documents in one call, or one after the other for tools that have no such call; the best of up to 3
 * single: the median over 200 documents given one at a time
-* peak: the largest memory of the whole process
+* peak: the largest memory of the whole process; own: the same without what the interpreter and the tool's libraries
+  took before anything was read
+
+Ours are also named with settings, as in parabel:trees=1, to compare like with like.
 """
 
 from __future__ import annotations
@@ -38,10 +41,10 @@ from xmtc.predictions import Predictions
 from xmtc.text.tfidf import TfIdf
 
 VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xmtc-peers"
-OURS = ("parabel", "bonsai", "dismec")
+OURS = ("parabel", "parabel:trees=1", "bonsai", "bonsai:trees=1", "dismec", "ppd_sparse")
 PEERS = ("omikuji-parabel", "omikuji-bonsai", "pecos", "napkinxc", "libmultilabel")
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5")
-COSTS = ("first use s", "train s", "batch ms", "single ms", "model MB", "peak MB")
+COSTS = ("first use s", "train s", "batch ms", "single ms", "model MB", "peak MB", "own MB")
 TINY = 300  # documents
 BUSY = 0.2  # cores at work before a tool starts, above which its times are doubtful
 THREADS = {f"{library}_NUM_THREADS": "2" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON")}

@@ -35,7 +35,7 @@ from xmtc.cli import main as xmtc
 AUTO, FASTTEXT = "auto", "fasttext"
 #: What tables call the tools, with the version in place of {}.
 TITLES = {
-    **{name: f"`{name}`" for name in OURS},
+    **{name: f"`{name}`".replace(":trees=1`", "`, one tree") for name in OURS},
     AUTO: "`auto`",
     "omikuji-parabel": "omikuji {}, Parabel",
     "omikuji-bonsai": "omikuji {}, Bonsai",

@@ -78,6 +78,7 @@ def run(tool_class: type[Tool]) -> None:
     parser.add_argument("--only-warm-up", action="store_true")
     parser.add_argument("--turns", action="store_true")
     options = parser.parse_args()
+    start_bytes = peak_bytes()  # the interpreter and the tool's libraries
     if options.turns:
         take_turns(tool_class(options.method, options.out), options.features)
         return
@@ -93,6 +94,7 @@ def run(tool_class: type[Tool]) -> None:
     costs = {"first use s": time.perf_counter() - start}
     if not options.only_warm_up:
         costs |= measure(tool_class(options.method, options.out), options.features)
+        costs["own MB"] = costs["peak MB"] - start_bytes / 1e6
     sys.stdout.flush()
     print(f"\n{json.dumps(costs)}")
 

@@ -17,6 +17,7 @@ Floats = NDArray[np.float32]
 FAST = {"reassoc", "nsz", "contract"}
 TEXTS_A_TILE = 8  # that share the reading of a label's weights
 LITTLE_WORK = 1 << 18  # products; one core has done them before others would have begun
+LONGEST_RUN = 64  # products of which only the largest is looked at first
 LARGEST = np.float32(1e4)  # score, of either sign
 NEARLY_ONE, LOGIT_OF_NEARLY_ONE = 0.99999, 11.0
 ROUNDING = 0.02  # of a logit up to that, at most
@@ -63,6 +64,14 @@ def best_labels(vectors: Floats, weights: Floats, k: int) -> tuple[NDArray[np.in
     return ids, scores, logs
 
 
+@numba.njit(nogil=True, fastmath={"nnan", "nsz"}, forceinline=True)  # cached with the kernel that calls it
+def largest_of(values: Any) -> Any:
+    best = np.float32(-np.inf)
+    for at in range(np.uintp(len(values))):
+        best = max(best, values[at])
+    return best
+
+
 @compiled(parallel=True, small=lambda products, *_: products.size < LITTLE_WORK)
 def best_of_products(
     products: Floats, queries: Floats, vectors: Floats, k: int, margin: float
@@ -73,22 +82,30 @@ def best_of_products(
     count = len(queries)
     ids = np.full((count, k), -1, np.int32)
     scores = np.zeros((count, k), np.float32)
+    length = min(LONGEST_RUN, max(1, len(vectors) // (4 * k)))
+    runs = (len(vectors) + length - 1) // length
     for query in numba.prange(count):
-        row = products[query]
-        found, size = ids[query], 0
-        best = scores[query]
-        for at in range(len(row)):
-            if size < k or row[at] > best[0]:
-                size = offer(best, found, size, k, row[at], at)
+        row, found, best = products[query], ids[query], scores[query]
+        # k runs of products have one that is no smaller than the k-th largest of the runs' largest ones.
+        tops = np.empty(runs, np.float32)
+        for run in range(runs):
+            tops[run] = largest_of(row[run * length : (run + 1) * length])
+        size = 0
+        for run in range(runs):
+            if size < k or tops[run] > best[0]:
+                size = offer(best, found, size, k, tops[run], run)
         least = best[0] - np.float32(margin)
         found[:] = -1
         best[:] = 0
         size = 0
-        for at in range(len(row)):
-            if row[at] >= least:
-                score = dot(vectors[at], queries[query])
-                if size < k or score > best[0]:
-                    size = offer(best, found, size, k, score, at)
+        for run in range(runs):
+            if tops[run] < least:
+                continue
+            for at in range(run * length, min((run + 1) * length, len(row))):
+                if row[at] >= least:
+                    score = dot(vectors[at], queries[query])
+                    if size < k or score > best[0]:
+                        size = offer(best, found, size, k, score, at)
         best_first(best, found, size)
     return ids, scores
 

@@ -128,7 +128,7 @@ class Parabel(Model):
         vectors, trees = DocumentVectors(self.config.tfidf), self.config.trees
         terms = vectors.terms_of(corpus)
         shared = terms * corpus.targets.nnz // max(1, len(corpus))
-        return max(vectors.memory_needed(corpus), 12 * terms + max(16, 8 + 6 * trees) * shared)
+        return max(vectors.memory_needed(corpus), 12 * terms + (10 + 10 * trees) * shared)
 
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         self.vectors_ = DocumentVectors(self.config.tfidf)

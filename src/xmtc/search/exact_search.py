@@ -25,8 +25,10 @@ def nearest_exactly(queries: Floats, vectors: Floats, k: int) -> tuple[NDArray[n
     ids, products = np.full((len(queries), k), -1, np.int32), np.zeros((len(queries), k), np.float32)
     if k:
         step = max(1, min(MOST_QUERIES, MOST_PRODUCTS // len(vectors)))
+        room = np.empty((min(step, len(queries)), len(vectors)), np.float32)  # fresh memory each time takes as long again
         for start in range(0, len(queries), step):
             block = np.ascontiguousarray(queries[start : start + step])
-            found = best_of_products(block @ vectors.T, block, vectors, k, MARGIN)
+            block_products = np.matmul(block, vectors.T, out=room[: len(block)])
+            found = best_of_products(block_products, block, vectors, k, MARGIN)
             ids[start : start + step], products[start : start + step] = found
     return ids, products
