@@ -6,16 +6,19 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from contract_corpus import small_corpus
-from tiny_sentence_encoder import tiny_package
+from numpy.typing import NDArray
+from tiny_sentence_encoder import TinyUse, tiny_package
 
 from xmtc.budget import epochs_to_train, note_epochs
 from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
+from xmtc.errors import XmtcError
 from xmtc.models.base import Model
 from xmtc.models.ensemble import learning_curves, search_space
 from xmtc.models.ensemble import search as module
@@ -242,6 +245,63 @@ def test_the_report_says_what_to_expect_and_how_sure_it_is(
         assert low < each["mean"] < high
     assert expected["all"]["mean"] == auto.report_["nDCG@5"]
     assert "expected for texts like the held-out ones (one by one" in capsys.readouterr().err
+
+
+def slow_predictions(monkeypatch: pytest.MonkeyPatch, clock: Clock, kind: type[Model], ms: float) -> None:
+    predict = kind._predict
+
+    def slowly(self: Model, seen: Corpus, k: int) -> Predictions:
+        clock.now += ms / 1000 * len(seen)
+        return predict(self, seen, k)
+
+    monkeypatch.setattr(kind, "_predict", slowly)
+
+
+def test_members_are_chosen_within_the_time_for_a_prediction(
+    corpus: Corpus, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_predictions(monkeypatch, clock, NearestNeighbours, 6.0)
+    slow_predictions(monkeypatch, clock, Rocchio, 2.0)
+    monkeypatch.setattr(search_space, "CANDIDATES", (method("knn", 1.0), method("rocchio", 2.0)))
+    auto = Auto(budget=BUDGET, predict_ms=5.0).fit(corpus)
+    assert auto.names_ == ["rocchio"]
+    assert notes(auto)["knn"] == "left out: it takes 6.00 ms for a document, more than it may"
+    assert auto.report_["milliseconds for a document"] == 2.0
+    assert "knn" in Auto(budget=BUDGET, predict_ms=6.5).fit(corpus).names_
+    with pytest.raises(XmtcError, match=r"no method could be trained.*knn: left out: it takes 6.00 ms"):
+        Auto(budget=BUDGET, predict_ms=1.0).fit(corpus)
+
+
+def test_the_time_of_an_encoder_counts_once(corpus: Corpus, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = *multilingual("knn"), *multilingual("rocchio")
+    with tiny_package(monkeypatch) as package:
+        encode = package.encode
+
+        def slowly(self: TinyUse, texts: list[str]) -> NDArray[np.float32]:
+            clock.now += 0.004 * len(texts)
+            return encode(self, texts)
+
+        monkeypatch.setattr(package, "encode", slowly)
+        auto = fitted(corpus, monkeypatch, method("prior", 0.0), *both)
+        assert auto.report_["milliseconds for a document"] == pytest.approx(4.0, abs=0.2)
+        monkeypatch.setattr(search_space, "CANDIDATES", (method("prior", 0.0), *both))
+        assert Auto(budget=BUDGET, predict_ms=3.0).fit(corpus).names_ == ["prior"]
+
+
+def test_members_are_chosen_within_the_size_of_the_folder(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_space, "CANDIDATES", (method("prior", 0.0), method("knn", 1.0)))
+    free = Auto(budget="1m", model_mb=100.0).fit(corpus)
+    sizes = {trial["method"]: trial["model_mb"] for trial in free.report_["methods"]}
+    assert 0 < sizes["prior"] < sizes["knn"]
+    assert free.names_ == ["knn"]
+    small = Auto(budget="1m", model_mb=(sizes["prior"] + sizes["knn"]) / 2).fit(corpus)
+    assert small.names_ == ["prior"]
+    assert "MB, more than it may" in notes(small)["knn"]
+    free.save(tmp_path / "model")
+    saved = sum(file.stat().st_size for file in (tmp_path / "model").rglob("*") if file.is_file()) / 1e6
+    assert saved == pytest.approx(sizes["knn"], rel=0.3)
 
 
 def test_ctrl_c_while_curves_are_drawn_keeps_the_best_so_far(

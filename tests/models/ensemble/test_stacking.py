@@ -188,6 +188,22 @@ def test_a_blend_that_loses_on_one_kind_of_documents_is_not_taken() -> None:
     assert mixed.pool == (0, 1), "both may be useful with a third"
 
 
+def test_a_blend_drops_what_it_misses_least_until_it_is_allowed() -> None:
+    lists = Lists()
+    part = np.arange(30) % 4
+    members = [lists.member(part == at) for at in (0, 1, 2)] + [lists.member(part >= 2)]
+    every = choose(members, lists.holdout, lists.counts)
+    two = choose(members, lists.holdout, lists.counts, lambda some: len(some) <= 2)
+    one = choose(members, lists.holdout, lists.counts, lambda some: len(some) == 1)
+    assert every is not None
+    assert two is not None
+    assert one is not None
+    assert every.kept == (0, 1, 3)
+    assert 3 in two.kept
+    assert len(two.kept) == 2
+    assert one.kept == (3,)
+
+
 @settings(max_examples=8)
 @given(st.integers(0, 10_000), st.integers(1, 3))
 def test_never_worse_than_the_best_member(seed: int, members: int) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, PositiveFloat, field_validator
 
 from xmtc.budget import seconds_in
 from xmtc.checkpoints import Checkpoints
@@ -43,6 +43,10 @@ class AutoConfig(ModelConfig):
     """How long training may take, such as 90s, 30m or 1h30m."""
     methods: tuple[str, ...] | None = Field(None, min_length=1)
     """The methods to choose from; null: all of them."""
+    predict_ms: PositiveFloat | None = Field(None, allow_inf_nan=False)
+    """Milliseconds that the model may take for a document, in batches on this machine; null: any."""
+    model_mb: PositiveFloat | None = Field(None, allow_inf_nan=False)
+    """Megabytes that the model's folder may take; null: any."""
 
     @field_validator("budget")
     @classmethod

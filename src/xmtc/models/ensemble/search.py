@@ -10,8 +10,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -65,6 +68,8 @@ class Trial:
     took: float = 0.0
     quality: float | None = None  # nDCG@5 on the held-out documents, in percent
     blend: float | None = None  # the same of the best blend so far
+    predict_ms: float | None = None  # for a held-out document, without what an encoder takes to read it
+    model_mb: float | None = None  # measured if there is a limit
     note: str = ""
     kept: bool = False
 
@@ -293,7 +298,11 @@ class Search:
             with alarm(self.left) if self.members else nullcontext(bell) as bell:
                 model, epochs = self._fitted(candidate, trial)
             known = self.holdout.corpus if self.holdout is not None else self.train[:1]
+            asked = time.monotonic()
             lists = model.predict(known, LIST_LENGTH)
+            trial.predict_ms = round(1000 * (time.monotonic() - asked) / len(known), 3)
+            if self.auto.config.model_mb is not None:
+                trial.model_mb = round(_folder_mb(model) * self.growth, 2)
         except KeyboardInterrupt:
             trial.took = round(time.monotonic() - start, 1)
             if not bell.rang:
@@ -307,8 +316,24 @@ class Search:
         new = Trained(candidate, model, lists, trial, self.growth * trial.took, epochs=epochs)
         # A network that took all the time is better than one that sees all documents and is not finished.
         new.reserved = self.refits and (not candidate.network or (bool(epochs) and new.again <= self._spare()))
+        if not self._within_limits([new]):
+            ms, mb = self._costs([new])
+            size = "" if trial.model_mb is None else f" and {mb:.1f} MB"
+            trial.note = f"left out: it takes {ms:.2f} ms for a document{size}, more than it may"
+            return None
         self._weigh(new)
         return new
+
+    def _costs(self, members: Sequence[Trained]) -> tuple[float, float]:
+        """(milliseconds for a document, megabytes) of some methods together; an encoder reads a document once."""
+        encoders = {each.candidate.encoder for each in members}
+        reading = sum(1000 * took / len(self.corpus) for name, took in self.read.items() if name in encoders)
+        ms = reading + sum(each.trial.predict_ms or 0.0 for each in members)
+        return ms, sum(each.trial.model_mb or 0.0 for each in members)
+
+    def _within_limits(self, members: Sequence[Trained]) -> bool:
+        config, (ms, mb) = self.auto.config, self._costs(members)
+        return ms <= (config.predict_ms or math.inf) and mb <= (config.model_mb or math.inf)
 
     def _fitted(self, candidate: Candidate, trial: Trial) -> tuple[Model, dict[str, float]]:
         """(a trained model, or the one that an earlier run left; the epochs that were best for its networks)."""
@@ -361,7 +386,12 @@ class Search:
         if self.holdout is not None:
             labels = new.lists.labels
             assert labels.counts is not None
-            choice = choose([each.lists for each in every], self.holdout.with_labels(labels), labels.counts)
+
+            def allowed(some: Sequence[int]) -> bool:
+                return self._within_limits([every[at] for at in some])
+
+            holdout = self.holdout.with_labels(labels)
+            choice = choose([each.lists for each in every], holdout, labels.counts, allowed)
         if choice is None:
             self.pool = self.members = every
         else:
@@ -464,10 +494,18 @@ class Search:
             "held-out documents": len(self.holdout) if self.holdout is not None else 0,
             "nDCG@5": round(100 * choice.ndcg, 2) if choice is not None else None,
             "expected": {kind: each.in_percent() for kind, each in expected.items()},
+            "milliseconds for a document": round(self._costs(self.members)[0], 3),
             "trained on all documents": self.refitted,
             "seconds of encoders": self.read,
             "methods": [asdict(trial) for trial in self.trials],
         }
+
+
+def _folder_mb(model: Model) -> float:
+    """The size of a model's folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model")
+        return sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file()) / 1e6
 
 
 def _why(error: Exception) -> str:

@@ -14,7 +14,7 @@ only if a paired test prefers it to its best member (see `xmtc.models.ensemble.h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -242,12 +242,18 @@ class Choice:
         return self.quality.mean
 
 
-def choose(lists: Sequence[Predictions], holdout: Holdout, counts: NDArray[np.int64]) -> Choice | None:
+def choose(
+    lists: Sequence[Predictions],
+    holdout: Holdout,
+    counts: NDArray[np.int64],
+    allowed: Callable[[Sequence[int]], bool] = lambda _: True,
+) -> Choice | None:
     """The best blend of members for validation documents; None if there are too few of them.
 
     `lists` are each member's predictions for these documents, whose labels have the members' ids; `counts` are the
-    labels' training documents. The blend of all members drops every member that it can do without. It is chosen only if
-    a paired test prefers it to the best member, on documents that its weights were not learned on.
+    labels' training documents. The blend of all members drops every member that it can do without, and goes on dropping
+    the one that it misses least until it is `allowed`, as each member alone has to be. It is chosen only if a paired
+    test prefers it to the best member, on documents that its weights were not learned on.
     """
     targets = holdout.corpus.targets
     if np.count_nonzero(np.diff(targets.indptr)) < FEWEST:
@@ -269,6 +275,10 @@ def choose(lists: Sequence[Predictions], holdout: Holdout, counts: NDArray[np.in
         without = _cross_fitted(table.members(others), targets, counts)
         if without.mean() > highest - WORTH:
             kept, blended, highest = others, without, max(highest, float(without.mean()))
+    while not allowed(kept):
+        smaller = [[at for at in kept if at != member] for member in kept]
+        each_smaller = [_cross_fitted(table.members(others), targets, counts) for others in smaller]
+        blended, kept = max(zip(each_smaller, smaller, strict=True), key=lambda pair: float(pair[0].mean()))
     pool = tuple(sorted({*kept, best}))
     part = table.members(kept)
     stack = Stack.fit(part, is_relevant(part, targets), counts)
