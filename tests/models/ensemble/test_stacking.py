@@ -128,6 +128,17 @@ def test_members_that_know_different_labels_are_better_together() -> None:
     assert choice.ndcg > max(choice.alone) + 0.1
 
 
+def test_what_is_found_of_each_band() -> None:
+    counts = np.array([50, 9, 1, 0, 0, 0, 0, 0, 0], np.int64)
+    top = predictions([[(0, 0.9), (1, 0.8)], [(2, 0.9), (3, 0.5)], []])
+    valid = Corpus.of(["..."] * 3, [["0", "1"], ["3"], ["2", "0"]], NAMES)
+    table = Table.of([top])
+    band = stacking._of_labels(counts)[0]
+    assert [stacking.BAND_NAMES[at] for at in band[:4]] == ["head", "tail", "tail", "unseen"]
+    found = stacking.found_by_band(table, table.score[:, 0], valid.targets, band)
+    np.testing.assert_array_equal(found, [1 / 2, np.nan, 1 / 2, 1.0])
+
+
 def test_a_member_that_knows_nothing_is_dropped() -> None:
     lists = Lists()
     everything = np.ones(30, bool)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from xmtc.budget import Alarm, alarm, epochs_as_found, noting_epochs, seconds_in, time_limit
 from xmtc.checkpoints import Checkpoints
@@ -68,6 +69,8 @@ class Trial:
     took: float = 0.0
     quality: float | None = None  # nDCG@5 on the held-out documents, in percent
     blend: float | None = None  # the same of the best blend so far
+    found: list[float | None] = field(default_factory=list)  # percent of the labels of each band among its first five
+    blend_found: list[float | None] = field(default_factory=list)  # the same of the best blend so far
     predict_ms: float | None = None  # for a held-out document, without what an encoder takes to read it
     model_mb: float | None = None  # measured if there is a limit
     note: str = ""
@@ -399,6 +402,7 @@ class Search:
             if self.choice is None or choice.ndcg >= self.choice.ndcg or choice.alone[-1] >= max(choice.alone):
                 self.pool, self.members = [every[at] for at in choice.pool], [every[at] for at in choice.kept]
                 self.choice = choice
+            trial.found, trial.blend_found = _in_percent(choice.found_alone[-1]), _in_percent(self.choice.found)
             trial.quality, trial.blend = round(100 * choice.alone[-1], 2), round(100 * self.choice.ndcg, 2)
         alone = f"nDCG@5 {trial.quality:.2f}" if trial.quality is not None else "trained"
         blended = f", together {trial.blend:.2f} ({self.names})" if len(self.members) > 1 and trial.blend else ""
@@ -499,6 +503,11 @@ class Search:
             "seconds of encoders": self.read,
             "methods": [asdict(trial) for trial in self.trials],
         }
+
+
+def _in_percent(shares: NDArray[np.float64]) -> list[float | None]:
+    """None where there is no number."""
+    return [None if math.isnan(share) else round(100 * share, 2) for share in shares.tolist()]
 
 
 def _folder_mb(model: Model) -> float:

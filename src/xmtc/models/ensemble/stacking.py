@@ -36,7 +36,8 @@ FOLDS = 3
 WORTH = 0.0005
 K = 5
 UNSEEN = 3  # band of the labels that no training document has, after head, middle and tail
-BANDS = 4
+BAND_NAMES = ("head", "middle", "tail", "unseen")
+BANDS = len(BAND_NAMES)
 OLD_BANDS = 3  # those of models that were made before there was one for unseen labels
 #: L2 penalty of the common weights, and of a band's difference from them (features are standardised).
 L2, BAND_L2 = 1.0, 10.0
@@ -225,8 +226,9 @@ class Choice:
     """Which members to keep, how to blend them, and nDCG@5 on validation documents, in 0..1.
 
     `quality` is that of the choice, by cross-fitting if it is a blend, and `by_kind` that of each kind of documents;
-    `alone` is that of each member. `pool` are the members whose blend is best, whether the test prefers it to the best
-    member or not yet: with one more it may.
+    `alone` is that of each member. `found` and `found_alone` are the shares of the documents' labels among the first
+    five, for each of BAND_NAMES (NaN where the documents have none). `pool` are the members whose blend is best,
+    whether the test prefers it to the best member or not yet: with one more it may.
     """
 
     kept: tuple[int, ...]
@@ -235,6 +237,8 @@ class Choice:
     by_kind: Mapping[str, Estimate]
     alone: tuple[float, ...]
     pool: tuple[int, ...]
+    found: Floats
+    found_alone: tuple[Floats, ...]
 
     @property
     def ndcg(self) -> float:
@@ -266,32 +270,52 @@ def choose(
     alone = tuple(float(values.mean()) for values in each)
     best = int(np.argmax(alone))
     kept = list(range(len(lists)))
-    blended = _cross_fitted(table, targets, counts)
+    scores = _cross_fitted(table, targets, counts)
+    blended = ndcg(table, scores, targets)
     highest = float(blended.mean())
     for member in np.argsort(alone, kind="stable").tolist():
         others = [at for at in kept if at != member]
         if not others:
             break
-        without = _cross_fitted(table.members(others), targets, counts)
+        fewer = table.members(others)
+        without = ndcg(fewer, _cross_fitted(fewer, targets, counts), targets)
         if without.mean() > highest - WORTH:
             kept, blended, highest = others, without, max(highest, float(without.mean()))
     while not allowed(kept):
         smaller = [[at for at in kept if at != member] for member in kept]
-        each_smaller = [_cross_fitted(table.members(others), targets, counts) for others in smaller]
+        parts = [table.members(others) for others in smaller]
+        each_smaller = [ndcg(part, _cross_fitted(part, targets, counts), targets) for part in parts]
         blended, kept = max(zip(each_smaller, smaller, strict=True), key=lambda pair: float(pair[0].mean()))
     pool = tuple(sorted({*kept, best}))
-    part = table.members(kept)
+    part, band = table.members(kept), _of_labels(counts)[0]
+    found_alone = tuple(found_by_band(one, one.score[:, 0], targets, band) for one in singles)
     stack = Stack.fit(part, is_relevant(part, targets), counts)
     in_hindsight = float(ndcg(part, stack.probabilities(part), targets).mean())
     if in_hindsight > alone[best] and holdout.prefers(blended - each[best]):
-        return Choice(tuple(kept), stack, holdout.mean(blended), holdout.means(blended), alone, pool)
+        found = found_by_band(part, _cross_fitted(part, targets, counts), targets, band)
+        quality, by_kind = holdout.mean(blended), holdout.means(blended)
+        return Choice(tuple(kept), stack, quality, by_kind, alone, pool, found, found_alone)
     curve = _curve(singles[best].score[:, 0], is_relevant(singles[best], targets))
     single = Stack.single(curve, counts)
-    return Choice((best,), single, holdout.mean(each[best]), holdout.means(each[best]), alone, pool)
+    quality, by_kind = holdout.mean(each[best]), holdout.means(each[best])
+    return Choice((best,), single, quality, by_kind, alone, pool, found_alone[best], found_alone)
 
 
-def _cross_fitted(table: Table, targets: Csr, counts: NDArray[np.int64]) -> Floats:
-    """Each document's nDCG@5 with weights learned on other documents; neighbours in the file stay together."""
+def found_by_band(table: Table, scores: NDArray[np.floating[Any]], targets: Csr, band: NDArray[np.int8]) -> Floats:
+    """The share of the documents' labels of each band that are among the first five; NaN where there are none."""
+    ids = table.top(scores, K)[0]
+    documents, places = np.nonzero(ids >= 0)
+    labels = ids[documents, places]
+    right = labels[targets[documents, labels] > 0] if len(labels) else labels
+    hits = np.bincount(band[right], minlength=BANDS)
+    known = targets.indices[targets.indices < len(band)]
+    there = np.bincount(band[known], minlength=BANDS)
+    shares: Floats = np.divide(hits, there, out=np.full(BANDS, np.nan), where=there > 0)
+    return shares
+
+
+def _cross_fitted(table: Table, targets: Csr, counts: NDArray[np.int64]) -> NDArray[np.float32]:
+    """A score of each row by weights learned on other documents; neighbours in the file stay together."""
     relevant = is_relevant(table, targets)
     fold = table.document * FOLDS // table.documents
     scores = np.zeros(len(table), np.float32)
@@ -299,7 +323,7 @@ def _cross_fitted(table: Table, targets: Csr, counts: NDArray[np.int64]) -> Floa
         here = fold == at
         if relevant[~here].any() and here.any():
             scores[here] = Stack.fit(table.rows(~here), relevant[~here], counts).probabilities(table.rows(here))
-    return ndcg(table, scores, targets)
+    return scores
 
 
 def _curve(scores: NDArray[np.float32], relevant: NDArray[np.bool_]) -> Calibration:
