@@ -234,6 +234,33 @@ def test_networks_see_all_documents_for_the_epochs_that_were_best(
     assert short.report_["trained on all documents"] == []
 
 
+def test_another_seed_of_a_network_does_not_take_the_time_of_the_second_training(
+    corpus: Corpus, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit, predict = NearestNeighbours._fit, NearestNeighbours._predict
+
+    def network(self: NearestNeighbours, corpus: Corpus, *args: Any) -> None:
+        clock.now += 100.0 * len(corpus) / 240
+        note_epochs("model0", 1.0)
+        fit(self, corpus, *args)
+
+    def forgetful(self: NearestNeighbours, seen: Corpus, k: int) -> Predictions:
+        top = predict(self, seen, k)
+        lost = np.random.default_rng(self.config.seed).random(len(seen)) < 0.5
+        return replace(top, ids=np.where(lost[:, None], -1, top.ids), scores=np.where(lost[:, None], 0, top.scores))
+
+    monkeypatch.setattr(NearestNeighbours, "_predict", forgetful)
+    monkeypatch.setattr(NearestNeighbours, "_fit", network)
+    monkeypatch.setattr(module, "make", lambda name, training=None, **settings: make(name, **settings))
+    candidate = method("knn", 100.0, network=True, least=0.25, seeded=True)
+    for budget, seeds in (("300s", [0]), ("500s", [0, 1]), ("750s", [0, 1, 2])):
+        clock.now = 0.0
+        auto = fitted(corpus, monkeypatch, candidate, budget=budget)
+        assert [member.config.seed for member in auto.members_] == seeds
+        assert [member.train_documents_ for member in auto.members_] == [DOCUMENTS] * len(seeds)
+        assert clock.now <= float(budget[:-1])
+
+
 def test_the_report_says_what_to_expect_and_how_sure_it_is(
     corpus: Corpus, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -285,7 +285,7 @@ class Search:
     def _whole_cost(self, candidate: Candidate) -> float:
         """Seconds that a method needs at least, with those for training it again on all documents."""
         cost = self.cost(candidate) * candidate.least
-        if self.refits and not candidate.network:
+        if self.refits and (not candidate.network or candidate.name in self.measured):
             cost *= 1 + self.growth
         return cost + self._reading(candidate)
 
@@ -424,7 +424,9 @@ class Search:
             best = max(able, key=lambda each: each.trial.quality or 0.0)
             name, number = best.candidate.name, copies.get(best.candidate.name, 0) + 1
             settings = {**best.candidate.settings, "seed": self.seed + number}
-            another = replace(best.candidate, name=f"{name}, seed {settings['seed']}", settings=settings, seeded=False)
+            another = replace(
+                best.candidate, name=f"{name}, seed {settings['seed']}", settings=settings, least=1.0, seeded=False
+            )
             self.measured[another.name] = best.trial.took
             new = self._consider(another)
             copies[name] = number if new in self.members else COPIES
@@ -462,7 +464,7 @@ class Search:
         """Train the chosen methods on all documents, the quickest first, as long as there is time."""
         if not self.refits:
             return
-        for each in sorted(self.members, key=lambda each: each.again):
+        for each in sorted(self.members, key=lambda each: (not each.reserved, each.again)):
             if each.again > self.left or (each.candidate.network and not each.epochs):
                 continue
             with alarm(self.left) as bell:
