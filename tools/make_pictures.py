@@ -564,7 +564,7 @@ def aplc_cost() -> Figure:
 def side_by_side() -> Figure:
     """Quality against time and memory of training and time of prediction, of all programs of side-by-side.json."""
     corpora = json.loads(SIDE_BY_SIDE.read_text("utf-8"))["corpora"]
-    shown = {name: list(map(as_point, corpora[name].items())) for name in SHOWN_CORPORA}
+    shown = {name: list(map(as_point, corpora[name].values())) for name in SHOWN_CORPORA}
     figure = Figure((11, 4.2 * len(shown)), layout="constrained")
     panels = figure.subplots(len(shown), len(AXES), sharey="row")
     for row, (name, points) in zip(panels, shown.items(), strict=True):
@@ -608,9 +608,8 @@ def overlap(one: Sequence[float], other: Sequence[float]) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def as_point(item: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+def as_point(row: dict[str, Any]) -> dict[str, Any]:
     """A program's row under a short name, without figures if it did not run."""
-    tool, row = item
     name = row["title"].partition(" {")[0].replace("`", "")
     if not row["ours"]:  # without the version
         name = " ".join(word for word in name.replace(",", "").split() if not word[0].isdigit())

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xmtc.evaluation.result import Evaluation
     from xmtc.models.base import Model
 
@@ -25,19 +27,28 @@ def demo(
 
     Example: xmtc demo
     """
-    from dataclasses import replace
     from pathlib import Path
+
+    from xmtc.atomic_folder import check_target
+    from xmtc.cli.early_compiling import early_compiling
+
+    check_target(Path(out) / "tagger")
+    with early_compiling():
+        show(Path(out), budget)
+
+
+def show(out: Path, budget: str) -> None:
+    """Train, print what the models say, and keep the last one with a report."""
+    from dataclasses import replace
 
     from rich.console import Console
 
-    from xmtc.atomic_folder import check_target
     from xmtc.corpus.io import read
     from xmtc.data import demo_folder
     from xmtc.evaluation.evaluate import evaluate
     from xmtc.evaluation.reports.report import write_report
     from xmtc.models.registry import make
 
-    check_target(Path(out) / "tagger")
     folder, console = demo_folder(), Console()
     train, test = (replace(read(folder, part=part), name="the demo corpus") for part in ("train", "test"))
     console.print(
@@ -71,7 +82,7 @@ def demo(
     best = make("auto", budget=budget)
     console.print(f"\n[bold]auto[/] tries further methods for {budget} and blends those that help ...")
     evaluation = measured(best)
-    best.save(Path(out) / "tagger")
-    write_report(evaluation, Path(out) / "report.html", title="auto on Debian packages")
-    print(f"\nreport page: {Path(out) / 'report.html'}\nmodel:       {Path(out) / 'tagger'}", file=sys.stderr)
-    print(f'try:         echo "a fast mail server" | xmtc predict {Path(out) / "tagger"} - --table', file=sys.stderr)
+    best.save(out / "tagger")
+    write_report(evaluation, out / "report.html", title="auto on Debian packages")
+    print(f"\nreport page: {out / 'report.html'}\nmodel:       {out / 'tagger'}", file=sys.stderr)
+    print(f'try:         echo "a fast mail server" | xmtc predict {out / "tagger"} - --table', file=sys.stderr)

@@ -9,9 +9,9 @@ OpenMP a child dies at its first kernel, with the work queue a process dies when
 the fork-safe layer is taken and a lock lets one parallel kernel run at a time; it uses all cores anyway. (OpenMP's
 threads would also spin while they wait, at the expense of other processes.)
 
-A loop whose sums may be reordered (`fastmath`) is a part of each loop that calls it (`forceinline`). On its own it would
-exist twice, translated in two ways, and another one would be called after it was compiled than after it was read from
-the cache: the first model that somebody trains would differ in its last bits from the same model trained again.
+A loop whose sums may be reordered (`fastmath`) is a part of each loop that calls it (`forceinline`). On its own it
+would exist twice, translated in two ways, and another one would be called after it was compiled than after it was read
+from the cache: the first model that somebody trains would differ in its last bits from the same model trained again.
 
 With NUMBA_DISABLE_JIT=1 kernels run as they stand, in Python: for a debugger, and many times slower.
 
@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -45,6 +46,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 R = TypeVar("R")
 SLOW_SECONDS = 2.0
+#: What numba would share among threads beside `prange`, in functions of its own that take time to compile.
+ARRAY_WORK = ("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion")
 
 if numba.config.THREADING_LAYER == "default":  # else the user has chosen
     numba.config.THREADING_LAYER = "forksafe"
@@ -84,7 +87,9 @@ def jitted(parallel: bool = False, relaxed: bool = False, inlined: bool = False)
             return np.errstate(all="ignore")(function)  # as in compiled code
         # A function typed into a prompt has no file to keep a cache beside.
         has_file = not function.__code__.co_filename.startswith("<")
-        options: dict[str, Any] = {"parallel": parallel, "nogil": True, "inline": "always" if inlined else "never"}
+        options: dict[str, Any] = {"parallel": False, "nogil": True, "inline": "always" if inlined else "never"}
+        if parallel:
+            options["parallel"] = {**dict.fromkeys(ARRAY_WORK, False), "prange": True}  # a new one: numba empties it
         if relaxed:
             options |= {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": not inlined}
         kernel = numba.njit(**options)(function)
@@ -229,6 +234,18 @@ def cache_folders() -> list[str]:
     True
     """
     return sorted({folder for kernel in _kernels for folder in kernel._cache.used})
+
+
+def nothing_compiled() -> bool:
+    """Whether kernels are yet to be compiled and can be kept, as right after an installation.
+
+    >>> nothing_compiled() in (True, False)
+    True
+    """
+    from xmtc.kernels import csr
+
+    kept = getattr(csr.local_rows, "_cache", None)
+    return isinstance(kept, KernelCache) and not kept.unwritable and not any(Path(kept.place).glob("*.nbi"))
 
 
 def _compile(kernel: Any, arguments: list[Any]) -> None:

@@ -66,7 +66,9 @@ def balanced_split(
             for feature in range(len(features)):
                 square += centres[side, feature] * centres[side, feature]
             if square > 0:
-                centres[side] *= np.float32(1 / np.sqrt(square))
+                scale = np.float32(1 / np.sqrt(square))
+                for feature in range(len(features)):
+                    centres[side, feature] *= scale
     split = np.empty(count, np.int64)
     for at in range(count):
         split[at] = members[order[at]]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.kernels import compiled, jitted
-from xmtc.kernels.csr import CsrArrays, local_rows
+from xmtc.kernels.csr import CsrArrays, copy_to, local_rows
 from xmtc.kernels.dense_topk import FAST
 from xmtc.kernels.vector_loops import LANES, add_document, prefetch, score_labels
 
@@ -240,17 +240,19 @@ def train_node(
         for at in range(documents):
             none_costs[place_of[at]] = solver.cost * importance.documents[at]
 
-    # The common start: no document has the label.
+    # The common start: no document has the label. (Numba compiles all loops once more for a 1 that it knows.)
+    single: Any = np.int64(1)
+    first_lane: Any = np.int64(0)
     start = np.float32(0) if solver.loss == SQUARED_HINGE else np.float32(min(_SMALLEST, 0.001 * solver.cost))
     none_alpha = np.full(documents, start, np.float32)
     none_weights = np.zeros(columns, np.float32)
     for row in range(documents):
-        _add_row(local, row, -start, none_weights, 1, 0, bias_square)
+        _add_row(local, row, -start, none_weights, single, first_lane, bias_square)
     if not offsets.size:
         if solver.loss == SQUARED_HINGE:
             none_weights[columns - 1] = REST
         none = Labels(np.full(documents, -1, np.float32), nothing_known, none_costs, none_alpha, none_weights)
-        descend(local, square, none, 1, 1, solver, order, documents, seed)
+        descend(local, square, none, single, single, solver, order, documents, seed)
 
     # The weights of few labels, as at the top of a binary tree, fill less cache if there is no room for eight.
     stride = LANES if labels > 2 else labels
@@ -261,8 +263,8 @@ def train_node(
     counts = np.empty(LANES, np.int64)
     for first in range(0, labels, max(1, stride)):
         lanes = min(stride, labels - first)
-        alpha[:] = all_alpha
-        weights[:] = all_weights
+        copy_to(alpha, all_alpha)
+        copy_to(weights, all_weights)
         sign[:] = -1
         known = nothing_known
         if offsets.size:
@@ -306,10 +308,10 @@ def train_node(
         if kept > len(out_features):
             room = max(2 * len(out_features), kept)
             more_features, more_weights = np.empty(room, np.int32), np.empty(room, np.float32)
-            more_features[: out_indptr[first]] = out_features[: out_indptr[first]]
-            more_weights[: out_indptr[first]] = out_weights[: out_indptr[first]]
+            copy_to(more_features, out_features[: out_indptr[first]])
+            copy_to(more_weights, out_weights[: out_indptr[first]])
             out_features, out_weights = more_features, more_weights
-        counts[:lanes] = out_indptr[first : first + lanes]
+        copy_to(counts, out_indptr[first : first + lanes])
         for at in by_feature:
             for lane in range(lanes):
                 weight = weights[at * stride + lane]

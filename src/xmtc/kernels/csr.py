@@ -25,6 +25,13 @@ class CsrArrays(NamedTuple):
 
 
 @jitted()
+def copy_to(target: Any, source: Any) -> None:
+    # As target[:] = source, whose error messages take numba a second to compile.
+    for at in range(len(source)):
+        target[at] = source[at]
+
+
+@jitted()
 def local_rows(matrix: CsrArrays, rows: Any, width: int) -> tuple[CsrArrays, Any]:
     # (some rows of a matrix with `width` columns as a matrix of their own with features renumbered, original features).
     indptr, indices, data = matrix
@@ -39,9 +46,13 @@ def local_rows(matrix: CsrArrays, rows: Any, width: int) -> tuple[CsrArrays, Any
         for row in rows:
             for entry in range(indptr[row], indptr[row + 1]):
                 numbers[indices[entry]] = 1
-        features = np.flatnonzero(numbers).astype(np.int32)
-        for at in range(len(features)):
-            numbers[features[at]] = at
+        features = np.empty(numbers.sum(), np.int32)
+        last = 0
+        for column in range(width):
+            if numbers[column]:
+                features[last] = column
+                numbers[column] = last
+                last += 1
         place = 0
         for at in range(len(rows)):
             for entry in range(indptr[rows[at]], indptr[rows[at] + 1]):

@@ -186,8 +186,21 @@ def sum_by_group(
                 last_seen[wanted] = document
                 _measure(ids[document], hits[document], truth, weights, group, wanted, ks, normalise, best, values)
                 carriers[chunk, wanted] += 1
-                sums[chunk, wanted] += values
-    return sums.sum(axis=0), carriers.sum(axis=0)
+                _add_table(values, sums[chunk, wanted])
+    # Added up here: numba's own sum of arrays takes five seconds to compile, most of it for errors that cannot happen.
+    total, carrying = np.zeros((groups, len(ks), WIDTH)), np.zeros(groups, np.int64)
+    for chunk in range(chunks):
+        for at in range(groups):
+            carrying[at] += carriers[chunk, at]
+            _add_table(sums[chunk, at], total[at])
+    return total, carrying
+
+
+@jitted()
+def _add_table(table: Any, total: Any) -> None:
+    for row in range(table.shape[0]):
+        for column in range(table.shape[1]):
+            total[row, column] += table[row, column]
 
 
 def csr_rows(matrix: Csr) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -25,9 +25,8 @@ def nearest_exactly(queries: Floats, vectors: Floats, k: int) -> tuple[NDArray[n
     ids, products = np.full((len(queries), k), -1, np.int32), np.zeros((len(queries), k), np.float32)
     if k:
         step = max(1, min(MOST_QUERIES, MOST_PRODUCTS // len(vectors)))
-        room = np.empty(
-            (min(step, len(queries)), len(vectors)), np.float32
-        )  # fresh memory each time takes as long again
+        # Fresh memory for each product would take as long again.
+        room = np.empty((min(step, len(queries)), len(vectors)), np.float32)
         for start in range(0, len(queries), step):
             block = np.ascontiguousarray(queries[start : start + step])
             block_products = np.matmul(block, vectors.T, out=room[: len(block)])
