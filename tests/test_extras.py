@@ -112,7 +112,7 @@ def test_auto_says_once_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -
     auto = Auto(budget="20s", methods=["prior", "rank_ae", "attentionxml"]).fit(small_corpus())
     said = capsys.readouterr().err
     assert said.count("left out") == 1
-    assert "auto: left out: rank_ae, attentionxml; to have them: pip install 'xmtc[neural]'\n" in said
+    assert "auto: left out: rank_ae, attentionxml; to have them: pip install 'xmtc[neural]', which has networks" in said
     notes = {tried["method"]: tried["note"] for tried in auto.report_["methods"]}
     assert notes["rank_ae"] == f"not tried: rank_ae needs torch; {INSTALL}"
     assert auto.names_ == ["prior"]

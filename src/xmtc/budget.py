@@ -1,4 +1,4 @@
-"""Time budgets: durations as text, training that ends in time, and an alarm for work that does not end."""
+"""Time budgets: durations as text, trainings that end in time or as found, an alarm for work that does not end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
@@ -68,6 +68,54 @@ def end_of_training() -> float | None:
     """When (`time.monotonic`) the training that begins now is to end; None if there is no limit."""
     limit = _limit.get()
     return limit.next_end() if limit is not None else None
+
+
+_noted: ContextVar[dict[str, float] | None] = ContextVar("noted", default=None)
+_epochs: ContextVar[Mapping[str, float] | None] = ContextVar("epochs", default=None)
+
+
+@contextmanager
+def noting_epochs() -> Iterator[dict[str, float]]:
+    """Collect after how many epochs each network that is trained in the block was best, by the training's name.
+
+    >>> with noting_epochs() as noted:
+    ...     note_epochs("model0", 2.5)
+    >>> noted
+    {'model0': 2.5}
+    """
+    noted: dict[str, float] = {}
+    token = _noted.set(noted)
+    try:
+        yield noted
+    finally:
+        _noted.reset(token)
+
+
+def note_epochs(name: str, epochs: float) -> None:
+    """Tell how many epochs were best, to whoever wants to know."""
+    if (noted := _noted.get()) is not None:
+        noted[name] = epochs
+
+
+@contextmanager
+def epochs_as_found(epochs: Mapping[str, float]) -> Iterator[None]:
+    """End each training of the block that is named here after so many epochs, as an earlier one found to be best.
+
+    >>> with epochs_as_found({"model0": 2.5}):
+    ...     epochs_to_train("model0"), epochs_to_train("model1")
+    (2.5, None)
+    """
+    token = _epochs.set(epochs)
+    try:
+        yield
+    finally:
+        _epochs.reset(token)
+
+
+def epochs_to_train(name: str) -> float | None:
+    """After how many epochs a training is to end; None if it is to find out itself."""
+    epochs = _epochs.get()
+    return epochs.get(name) if epochs is not None else None
 
 
 class Alarm:

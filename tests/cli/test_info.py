@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from contract_corpus import small_corpus
 
 from xmtc.cli import main
+from xmtc.models.registry import make
 
 LONG = "the ship left the harbour at dawn and was never seen again by the people of the town"
 
@@ -108,3 +110,14 @@ def test_a_result_does_not_replace_the_corpus(capsys: pytest.CaptureFixture[str]
         assert info("docs.jsonl", option, "docs.jsonl") == 2
         assert "is read, and writing would replace it" in capsys.readouterr().err
     assert Path("docs.jsonl").read_bytes() == before
+
+
+def test_the_page_of_a_model_is_that_of_the_search_of_auto(capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = small_corpus(120)
+    make("auto", budget="20s", methods=["knn", "rocchio"]).fit(corpus).save("tagger")
+    assert info("tagger", "--html", "auto.html") == 0
+    assert "What was tried" in Path("auto.html").read_text()
+    make("knn").fit(corpus).save("plain")
+    assert info("plain", "--html", "plain.html") == 2
+    assert "is for a corpus or a model of auto" in capsys.readouterr().err
+    assert not Path("plain.html").exists()

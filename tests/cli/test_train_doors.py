@@ -264,11 +264,22 @@ def test_without_a_model_the_default_is_taken_and_said(run: Run, tmp_path: Path)
     assert "finished already" in run("train", "docs.jsonl", "--out", "m", "--resume")[2]
 
 
+LIMITS = "--predict-ms", "900", "--model-mb", "9"
+
+
 def test_the_default_takes_a_budget_and_settings(run: Run, tmp_path: Path) -> None:
-    code, _, err = run("train", "docs.jsonl", "--out", "m", "--budget", "7s", "--set", "methods=[knn]", "--seed", "2")
+    code, _, err = run(
+        "train", "docs.jsonl", "--out", "m", "--budget", "7s", "--set", "methods=[knn]", "--seed", "2", *LIMITS
+    )
     assert code == 0
     assert "auto takes up to 7s" in err
-    assert load("m").config.model_dump() == {"seed": 2, "budget": "7s", "methods": ("knn",)}
+    assert load("m").config.model_dump() == {
+        "seed": 2,
+        "budget": "7s",
+        "methods": ("knn",),
+        "predict_ms": 900,
+        "model_mb": 9,
+    }
 
 
 @pytest.mark.parametrize("documents", [1, 2, 5])

@@ -20,7 +20,7 @@ from torch import Tensor
 from toy_learner import RATE, WORDS, Killed, ToyBatch, ToyLearner, Weights, short
 from warm_processes import ForkServer
 
-from xmtc.budget import time_limit
+from xmtc.budget import epochs_as_found, noting_epochs, time_limit
 from xmtc.checkpoints import Checkpoints
 from xmtc.errors import XmtcError
 from xmtc.nn import trainer as module
@@ -88,6 +88,20 @@ def test_training_ends_when_its_time_is_up() -> None:
     with time_limit(1000.0):
         trained(learner, short(epochs=2))
     assert len(learner.batches) == 1 + 2 * BATCHES
+
+
+def test_an_earlier_training_tells_for_how_many_epochs() -> None:
+    learner = ToyLearner(qualities=[0.2, 0.5, 0.3, 0.3])
+    with noting_epochs() as noted:
+        trained(learner, short(epochs=4, evaluate_every=3))
+    assert noted == {"toy": 1.0}, "the second evaluation was the best"
+    again, longer = ToyLearner(), ToyLearner()
+    with epochs_as_found({"toy": 1.5}):
+        trained(again, short(epochs=4))
+    with epochs_as_found({"another": 1.5}):
+        trained(longer, short(epochs=4))
+    assert len(again.batches) == 1.5 * BATCHES
+    assert len(longer.batches) == 4 * BATCHES
 
 
 def test_tables_have_a_learning_rate_of_their_own(in_order: None) -> None:

@@ -22,7 +22,9 @@ SHOWN_PAIRS = 3
 @with_reading
 def info(
     path: Annotated[str, typer.Argument(help="Corpus (file, folder, -) or model folder.")],
-    html: Annotated[str | None, typer.Option("--html", help="Write a page with plots.")] = None,
+    html: Annotated[
+        str | None, typer.Option("--html", help="Write a page with plots; of a model: that of auto.")
+    ] = None,
     json: Annotated[str | None, typer.Option("--json", help="Write the figures as JSON; - for stdout.")] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="How many of the most frequent labels to show.")] = 10,
     quick: Annotated[bool, typer.Option("--quick", help="Leave out near-duplicates and languages.")] = False,
@@ -50,9 +52,11 @@ def describe_model(path: str, html: str | None, json: str | None) -> None:
     from xmtc.models.training_facts import check_facts
     from xmtc.storage import opening
 
-    if html is not None:
-        raise ConfigError("--html is for a corpus; a model's page is the report of `xmtc evaluate --html`")
     folder = opening(path)
+    if html is not None and folder.manifest["kind"] != "auto":
+        raise ConfigError(
+            "--html is for a corpus or a model of auto; another model's page is the report of `xmtc evaluate --html`"
+        )
     folder.finish_checks()
     check_facts(folder.manifest.get("training", {}), path)
     facts = {key: value for key, value in folder.manifest.items() if key != "checksum"}
@@ -77,10 +81,14 @@ def describe_model(path: str, html: str | None, json: str | None) -> None:
         *metrics,
         *((f"made with {key}", value) for key, value in facts.get("libraries", {}).items()),
     ]
-    with result_files(json) as stream:
+    with result_files(json, html) as stream:
         if json is not None:
             write_json(json, facts)
         print_rows([(name, str(value)) for name, value in rows], stream)
+        if html is not None:
+            from xmtc.evaluation.reports.search_page import write_search_page
+
+            write_search_page(folder.json("report"), html, title=f"auto on {facts['training'].get('corpus', path)}")
 
 
 def validated(folder: FolderReader, what: str, done: str) -> str:

@@ -44,6 +44,10 @@ def train(
         ),
     ] = None,
     budget: Annotated[str | None, typer.Option(help="How long training may take, such as 30m; for auto.")] = None,
+    predict_ms: Annotated[
+        float | None, typer.Option(help="Milliseconds that the model may take for a document; for auto.")
+    ] = None,
+    model_mb: Annotated[float | None, typer.Option(help="Megabytes that its folder may take; for auto.")] = None,
     weight_field: Annotated[
         str | None, typer.Option("--weight-field", help="Field of each document's weight in training, from 0.")
     ] = None,
@@ -82,8 +86,8 @@ def train(
         raise ConfigError(f"{option} needs documents that the model is not trained on; say --valid FILE or --valid 0.1")
     named, hyper_parameters = settings(model, set_ or [], recipe, seed)
     name = DEFAULT if named is None else named
-    if budget is not None:
-        hyper_parameters["budget"] = budget
+    limits = {"budget": budget, "predict_ms": predict_ms, "model_mb": model_mb}
+    hyper_parameters |= {key: value for key, value in limits.items() if value is not None}
     try:
         if device is not None:
             put_device(name, hyper_parameters, device)

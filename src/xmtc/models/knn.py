@@ -29,7 +29,7 @@ from xmtc.errors import XmtcError
 from xmtc.models.base import Model
 from xmtc.models.config import Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation
-from xmtc.models.neighbour_vectors import fit_vectors, load_vectors
+from xmtc.models.neighbour_vectors import fit_vectors, load_vectors, networks_of
 from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.search.neighbours import DocumentSearch, Neighbours, SearchSettings, VectorKind
@@ -97,7 +97,7 @@ class NearestNeighbours(Model):
         """A MissingExtra if the vectors that documents are compared by need more than the core."""
         from xmtc.models.neighbour_vectors import check_vectors
 
-        check_vectors(self.config.search.vectors)
+        check_vectors(self.config.search.vectors, self.config.encoder)
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Word keys and counts while counting, the matrix, and its transpose; all grow with the non-zeros."""
@@ -112,12 +112,7 @@ class NearestNeighbours(Model):
         self.targets_, self.weights_, self.ids_ = corpus.targets, corpus.document_weights, corpus.ids
 
     def _networks(self) -> list[nn.Module]:
-        if self.config.search.vectors != "encoder":
-            return []
-        from xmtc.nn.encoders.embeddings import EncoderVectors
-
-        assert isinstance(self.search_.vectors, EncoderVectors)
-        return [self.search_.vectors.encoder]
+        return networks_of(self.search_.vectors) if self.config.search.vectors == "encoder" else []
 
     def _partial_fit(self, corpus: Corpus) -> None:
         """Further documents become neighbours, and their new words count; old words keep their weights."""

@@ -1,8 +1,8 @@
-"""How documents become vectors for the search of neighbours; torch is loaded for an encoder only."""
+"""How documents become vectors for the search of neighbours; torch is loaded for a transformer only."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,13 @@ from xmtc.storage import FolderReader
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.embedding_table import WordSettings, words_of
 from xmtc.text.mean_embeddings import MeanVectors, token_idf
+from xmtc.text.sentence_vectors import MULTILINGUAL, SentenceVectors, check_multilingual
 from xmtc.text.tfidf import TfIdfSettings
 from xmtc.text.token_store import TokenStore
 from xmtc.text.word_tokenizer import WordTokenizer
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Floats = NDArray[np.float32]
 Words = tuple[WordTokenizer, TokenStore, Floats]  # vocabulary, documents as word ids, a vector for each word
@@ -69,14 +73,12 @@ def fit_vectors(
         return sparse, sparse.fit_transform(corpus)
     if corpus.texts is None:
         raise ConfigError(f"search.vectors={kind} needs texts, which {corpus.name} does not have; take tfidf")
-    check_vectors(kind)
+    check_vectors(kind, config.encoder)
     if kind == "encoder":
-        from xmtc.nn.encoders.embeddings import EncoderVectors
-
         reader, read = encoded
         if reader is not None and read is not None:
             return reader, read
-        vectors = EncoderVectors.pretrained(config.encoder, device)
+        vectors = encoder_vectors(config.encoder, device)
         return vectors, vectors.transform(corpus)
     tokenizer, tokens, table = known or words_of(config.words, corpus.texts, config.seed)
     idf = token_idf(tokens, len(tokenizer)) if kind == "tfidf_mean" else None
@@ -84,9 +86,38 @@ def fit_vectors(
     return means, means.of_tokens(tokens)
 
 
-def check_vectors(kind: VectorKind) -> None:
+def encoder_vectors(settings: EncoderSettings, device: str = "cpu") -> TextVectors:
+    """What turns documents into the vectors of an encoder that is used as it is."""
+    if settings.name == MULTILINGUAL:
+        return SentenceVectors(settings.max_tokens)
+    from xmtc.nn.encoders.embeddings import EncoderVectors
+
+    return EncoderVectors.pretrained(settings, device)
+
+
+def load_encoder(folder: FolderReader, settings: EncoderSettings) -> TextVectors:
+    """The same from a model folder."""
+    if settings.name == MULTILINGUAL:
+        return SentenceVectors.load(folder, settings.max_tokens)
+    from xmtc.nn.encoders.embeddings import EncoderVectors
+
+    return EncoderVectors.load(folder, settings)
+
+
+def networks_of(vectors: object) -> list[nn.Module]:
+    """The network that makes the vectors, if it is one of torch."""
+    if isinstance(vectors, SentenceVectors):
+        return []
+    from xmtc.nn.encoders.embeddings import EncoderVectors
+
+    return [vectors.encoder] if isinstance(vectors, EncoderVectors) else []
+
+
+def check_vectors(kind: VectorKind, encoder: EncoderSettings) -> None:
     """A MissingExtra if documents cannot become such vectors with what is installed; the core has tf-idf."""
-    if kind != "tfidf":
+    if kind == "encoder" and encoder.name == MULTILINGUAL:
+        check_multilingual()
+    elif kind != "tfidf":
         libraries = LIBRARIES["neural"] if kind == "encoder" else ("tokenizers",)
         require(f"search.vectors={kind}", "neural", *libraries, "faiss")
 
@@ -96,9 +127,7 @@ def load_vectors(folder: FolderReader, config: VectorSettings) -> TextVectors:
     kind = config.search.vectors
     if kind == "tfidf":
         return DocumentVectors.load(folder, config.tfidf)
-    check_vectors(kind)
+    check_vectors(kind, config.encoder)
     if kind == "encoder":
-        from xmtc.nn.encoders.embeddings import EncoderVectors
-
-        return EncoderVectors.load(folder, config.encoder)
+        return load_encoder(folder, config.encoder)
     return MeanVectors.load(folder, kind == "tfidf_mean", config.words.max_tokens)

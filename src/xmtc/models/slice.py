@@ -47,7 +47,7 @@ from xmtc.kernels import cores
 from xmtc.models.base import Model
 from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest
-from xmtc.models.neighbour_vectors import check_vectors, fit_vectors, load_vectors
+from xmtc.models.neighbour_vectors import check_vectors, fit_vectors, load_vectors, networks_of
 from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
@@ -145,7 +145,7 @@ class Slice(Model):
     def check_installed(self) -> None:
         """A MissingExtra if the vectors need more than the core."""
         if self.config.vectors != "svd":
-            check_vectors(self.config.search.vectors)
+            check_vectors(self.config.search.vectors, self.config.encoder)
 
     def memory_needed(self, corpus: Corpus) -> int:
         """Bytes: dense vectors of documents, what makes them, candidates both ways, and two vectors a label twice."""
@@ -203,12 +203,7 @@ class Slice(Model):
         return vote(*near, targets.indptr, targets.indices, targets.shape[1], min(count, targets.shape[1]))[0]
 
     def _networks(self) -> list[nn.Module]:
-        if self.config.vectors != "encoder":
-            return []
-        from xmtc.nn.encoders.embeddings import EncoderVectors
-
-        assert isinstance(self.vectors_, EncoderVectors)
-        return [self.vectors_.encoder]
+        return networks_of(self.vectors_) if self.config.vectors == "encoder" else []
 
     def _train(self, matrix: Floats, examples: Csr, checkpoints: Checkpoints) -> tuple[Floats, Floats]:
         """(weights, biases) of all labels, from the documents that count for each (see `examples_of`)."""

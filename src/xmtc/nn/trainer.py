@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from xmtc.budget import end_of_training
+from xmtc.budget import end_of_training, epochs_to_train, note_epochs
 from xmtc.checkpoints import Checkpoints
 from xmtc.corpus.weights import drawn_by_weight
 from xmtc.errors import XmtcError
@@ -76,8 +76,16 @@ class Trainer:
         self.losses: list[tuple[int, Tensor]] = []  # (step, loss) of the batches since the last look at them
         self.group = ProcessGroup() if fabric.world_size > 1 else None
         self.cores, self.deadline = Cores(), end_of_training()
+        found, self.last_step = epochs_to_train(name), math.inf
+        if found is not None:
+            self.last_step = max(1, round(found * self.steps_per_epoch))
         self.bar = Progress(name, None)
         self.seen, self.looked = 0, time.monotonic()  # documents since the last look, and when that was
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps that go through all documents once."""
+        return -(-self.batch_count // self.settings.gradient_accumulation)
 
     def fit(self) -> None:
         """All epochs, or fewer if nothing is gained any more or time is up."""
@@ -106,6 +114,7 @@ class Trainer:
                             self.look_at_losses()
                         if self.steps % settings.evaluate_every == 0:
                             self.evaluate()
+                        self.stop |= self.steps >= self.last_step
                         if self.deadline is not None:
                             self.stop |= self.fabric.broadcast(time.monotonic() > self.deadline)
                     if self.fabric.is_global_zero:
@@ -175,7 +184,7 @@ class Trainer:
                     weight.grad /= batches
         self.scaler.unscale_(self.optimiser)
         self.clip([weight.grad for weight in weights if weight.grad is not None])
-        all_steps = self.epochs * -(-self.batch_count // settings.gradient_accumulation)
+        all_steps = self.epochs * self.steps_per_epoch
         decay = (settings.lr_decay or 1.0) ** self.lr_decays
         self.optimiser.scale_rates(settings.lr_multiplier(self.steps, all_steps) * decay)
         self.scaler.step(self.optimiser)
@@ -329,7 +338,10 @@ def train(learner: Learner[Any], settings: TrainingSettings, seed: int, checkpoi
         for key, weight in learner.network.named_parameters():
             if weight.requires_grad:
                 weight.copy_(as_tensor(done[f"weight/{key}"]).view(weight.shape))
-    return int(done["steps"][0])
+    steps = int(done["steps"][0])
+    batches = -(-len(learner.lengths) // settings.batch_size)
+    note_epochs(name, steps / -(-batches // settings.gradient_accumulation))
+    return steps
 
 
 def _fit(fabric: Fabric, learner: Learner[Any], *run: Any) -> Arrays | None:

@@ -16,7 +16,8 @@ from xmtc.errors import BadModelFolder, ConfigError, XmtcError
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.models.base import Model
 from xmtc.models.ensemble import blend as module
-from xmtc.models.ensemble.blend import Blend, split_holdout
+from xmtc.models.ensemble.blend import Blend
+from xmtc.models.ensemble.holdout import split_holdout
 from xmtc.models.knn import NearestNeighbours
 from xmtc.models.registry import make
 

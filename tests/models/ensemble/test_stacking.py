@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.evaluation.ranking import RankingMetrics
 from xmtc.models.ensemble import stacking
+from xmtc.models.ensemble.holdout import Holdout
 from xmtc.models.ensemble.stacking import BAND_L2, L2, Stack, Table, choose, is_relevant, ndcg
 from xmtc.predictions import Predictions, ScoreKind
 
@@ -105,6 +108,7 @@ class Lists:
         self.truth = np.stack([self.rng.permutation(labels)[:2] for _ in range(documents)])
         tags = [[str(label) for label in row] for row in self.truth.tolist()]
         self.valid = Corpus.of(["..."] * documents, tags, self.labels)
+        self.holdout = Holdout.given(self.valid)
         self.counts = np.maximum(1, 300 // (1 + np.arange(labels))).astype(np.int64)
 
     def member(self, knows: NDArray[np.bool_], scale: float = 1.0, noise: float = 1.0) -> Predictions:
@@ -118,16 +122,27 @@ class Lists:
 def test_members_that_know_different_labels_are_better_together() -> None:
     lists = Lists()
     even = np.arange(30) % 2 == 0
-    choice = choose([lists.member(even), lists.member(~even, scale=500)], lists.valid, lists.counts)
+    choice = choose([lists.member(even), lists.member(~even, scale=500)], lists.holdout, lists.counts)
     assert choice is not None
     assert choice.kept == (0, 1)
     assert choice.ndcg > max(choice.alone) + 0.1
 
 
+def test_what_is_found_of_each_band() -> None:
+    counts = np.array([50, 9, 1, 0, 0, 0, 0, 0, 0], np.int64)
+    top = predictions([[(0, 0.9), (1, 0.8)], [(2, 0.9), (3, 0.5)], []])
+    valid = Corpus.of(["..."] * 3, [["0", "1"], ["3"], ["2", "0"]], NAMES)
+    table = Table.of([top])
+    band = stacking._of_labels(counts)[0]
+    assert [stacking.BAND_NAMES[at] for at in band[:4]] == ["head", "tail", "tail", "unseen"]
+    found = stacking.found_by_band(table, table.score[:, 0], valid.targets, band)
+    np.testing.assert_array_equal(found, [1 / 2, np.nan, 1 / 2, 1.0])
+
+
 def test_a_member_that_knows_nothing_is_dropped() -> None:
     lists = Lists()
     everything = np.ones(30, bool)
-    choice = choose([lists.member(~everything), lists.member(everything)], lists.valid, lists.counts)
+    choice = choose([lists.member(~everything), lists.member(everything)], lists.holdout, lists.counts)
     assert choice is not None
     assert choice.kept == (1,)
     assert choice.ndcg >= max(choice.alone)
@@ -138,7 +153,7 @@ def test_frequent_and_rare_labels_have_weights_of_their_own() -> None:
     lists = Lists(labels=30)
     head = stacking._of_labels(lists.counts)[0] == 0
     members = [lists.member(head), lists.member(~head)]
-    choice = choose(members, lists.valid, lists.counts)
+    choice = choose(members, lists.holdout, lists.counts)
     assert choice is not None
     assert choice.kept == (0, 1)
     table = Table.of(members, stacking.LEARNED_FROM)
@@ -151,12 +166,61 @@ def test_frequent_and_rare_labels_have_weights_of_their_own() -> None:
     assert shares[rare, 1].mean() > shares[rare, 0].mean()
 
 
+def test_a_blend_that_the_test_does_not_prefer_is_not_taken() -> None:
+    """Two members that know the same: together a little better by luck at most; but a third may find both useful."""
+    lists = Lists(150, seed=4)
+    everything = np.ones(30, bool)
+    good = lists.member(everything, noise=0.5)
+    close = Predictions(good.ids, good.scores + 0.0, good.labels)
+    close.ids[::9] = close.ids[::9, ::-1]
+    choice = choose([good, close], lists.holdout, lists.counts)
+    assert choice is not None
+    assert choice.kept == (0,)
+    assert choice.stack.as_it_is
+    assert choice.quality.mean == max(choice.alone)
+    assert 0 in choice.pool
+
+
+def test_a_blend_that_loses_on_one_kind_of_documents_is_not_taken() -> None:
+    """On the first documents one member knows all and the other misleads, on the others only the other knows any."""
+    lists = Lists(600)
+    everything = np.ones(30, bool)
+    first, second = lists.member(everything, noise=0.5), lists.member(everything, noise=0.5)
+    order = lists.rng.permutation(30)
+    second.ids[:300], first.ids[300:] = order[second.ids[:300]], order[first.ids[300:]]
+    kinds = {"one by one": np.arange(300), "in blocks": np.arange(300, 600)}
+    mixed = choose([first, second], replace(lists.holdout, kinds=kinds), lists.counts)
+    plain = choose([first, second], lists.holdout, lists.counts)
+    assert plain is not None
+    assert mixed is not None
+    assert len(plain.kept) == 2
+    assert len(mixed.kept) == 1
+    assert set(mixed.by_kind) == set(kinds)
+    assert mixed.pool == (0, 1), "both may be useful with a third"
+
+
+def test_a_blend_drops_what_it_misses_least_until_it_is_allowed() -> None:
+    lists = Lists()
+    part = np.arange(30) % 4
+    members = [lists.member(part == at) for at in (0, 1, 2)] + [lists.member(part >= 2)]
+    every = choose(members, lists.holdout, lists.counts)
+    two = choose(members, lists.holdout, lists.counts, lambda some: len(some) <= 2)
+    one = choose(members, lists.holdout, lists.counts, lambda some: len(some) == 1)
+    assert every is not None
+    assert two is not None
+    assert one is not None
+    assert len(every.kept) > 2
+    assert 3 in two.kept
+    assert len(two.kept) == 2
+    assert one.kept == (3,)
+
+
 @settings(max_examples=8)
 @given(st.integers(0, 10_000), st.integers(1, 3))
 def test_never_worse_than_the_best_member(seed: int, members: int) -> None:
     lists = Lists(60, 12, seed)
     some = [lists.member(lists.rng.random(12) < 0.5, noise=2.0) for _ in range(members)]
-    choice = choose(some, lists.valid, lists.counts)
+    choice = choose(some, lists.holdout, lists.counts)
     assert choice is not None
     assert choice.ndcg >= max(choice.alone)
     if choice.stack.as_it_is:
@@ -166,18 +230,64 @@ def test_never_worse_than_the_best_member(seed: int, members: int) -> None:
         assert ndcg(table, choice.stack.probabilities(table), lists.valid.targets).mean() > max(choice.alone)
 
 
+def test_labels_that_no_training_document_has_are_left_to_those_that_list_them() -> None:
+    """A classifier lists labels with documents only, a matcher of names all of them."""
+    lists = Lists(900, seed=2)
+    lists.counts[20:] = 0
+    seen = np.arange(30) < 20
+    classifier, matcher = lists.member(seen, noise=0.7), lists.member(np.ones(30, bool), noise=0.7)
+    known = seen[classifier.ids]
+    classifier = Predictions.sorted(np.where(known, classifier.ids, -1), classifier.scores, lists.labels)
+    choice = choose([classifier, matcher], lists.holdout, lists.counts)
+    assert choice is not None
+    assert choice.kept == (0, 1)
+    table = Table.of([classifier, matcher])
+    relevant, unseen = is_relevant(table, lists.valid.targets), ~seen[table.label]
+    probabilities = choice.stack.probabilities(table)
+    for part in (unseen, ~unseen):
+        assert probabilities[part].mean() == pytest.approx(relevant[part].mean(), abs=0.02)
+    first = table.top(probabilities, 2)[0]
+    right = (first[:, :, None] == lists.truth[:, None, :]).any(axis=2)
+    assert right[~seen[first]].mean() > 0.8
+    assert (~seen[first]).mean() > 0.25, "a third of the labels is unseen"
+
+
+def test_more_documents_move_labels_to_another_band() -> None:
+    lists = Lists()
+    counts = lists.counts.copy()
+    counts[-1] = 0
+    table = Table.of([lists.member(np.ones(30, bool))])
+    stack = Stack.fit(table, is_relevant(table, lists.valid.targets), counts)
+    assert stack.band[-1] == stacking.UNSEEN
+    later = stack.with_counts(lists.counts)
+    assert later.band[-1] == 2
+    assert later.frequency[-1] > stack.frequency[-1] == 0
+    np.testing.assert_array_equal(later.weights, stack.weights)
+
+
+def test_models_from_before_there_was_a_band_for_unseen_labels() -> None:
+    lists = Lists()
+    table = Table.of([lists.member(np.ones(30, bool))])
+    stack = Stack.fit(table, is_relevant(table, lists.valid.targets), lists.counts)
+    old = {**stack.to_arrays(), "weights": stack.weights[:3]}
+    read = Stack.from_arrays(old, 1, 30)
+    np.testing.assert_array_equal(read.probabilities(table), stack.probabilities(table))
+    with pytest.raises(ValueError, match="bands of labels go from 0 to 2"):
+        Stack.from_arrays({**old, "band": np.full(30, 3, np.int8)}, 1, 30)
+
+
 def test_too_little_to_learn_from() -> None:
     lists = Lists(9)
-    assert choose([lists.member(np.ones(30, bool))], lists.valid, lists.counts) is None
+    assert choose([lists.member(np.ones(30, bool))], lists.holdout, lists.counts) is None
     lists = Lists(20)
     nobody = Corpus.of(["..."] * 20, [["unknown"]] * 20, lists.labels)
-    assert choose([lists.member(np.ones(30, bool))], nobody, lists.counts) is None
+    assert choose([lists.member(np.ones(30, bool))], Holdout.given(nobody), lists.counts) is None
 
 
 def test_a_member_that_lists_nothing_here() -> None:
     lists = Lists()
     nothing = Predictions(np.full((400, 5), -1, np.int32), np.zeros((400, 5), np.float32), lists.labels)
-    choice = choose([nothing, lists.member(np.ones(30, bool))], lists.valid, lists.counts)
+    choice = choose([nothing, lists.member(np.ones(30, bool))], lists.holdout, lists.counts)
     assert choice is not None
     assert choice.kept == (1,)
 
@@ -220,7 +330,7 @@ def test_arrays_there_and_back() -> None:
     for key, wrong in (
         ("weights", arrays["weights"][:2]),
         ("weights", arrays["weights"] * np.nan),
-        ("band", arrays["band"] + 1),
+        ("band", arrays["band"] + 4),
         ("band", arrays["band"] - 3),
         ("frequency", arrays["frequency"][:3]),
         ("as_it_is", np.array([2], np.uint8)),

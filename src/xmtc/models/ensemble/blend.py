@@ -5,9 +5,9 @@ labels, and weights for head, middle and tail labels.
 
 What it does: the members are trained on a part of the documents and tag the rest; from these lists it learns how likely
 each label is relevant, given each member's score and rank (see `xmtc.models.ensemble.stacking`). Members that add
-nothing are dropped, and if the best member alone is better on documents that the weights were not learned on, it is
-used as it is. Then the remaining members are trained again on all documents (`refit`). With validation documents of
-your own, members see the whole corpus at once.
+nothing are dropped. Unless a paired test prefers the blend to its best member, on documents that the weights were not
+learned on, that member is used as it is. Then the remaining members are trained again on all documents (`refit`). With
+validation documents of your own, members see the whole corpus at once.
 
 Cost: the members', trained twice with `refit`; learning the weights takes seconds. A prediction takes 100 labels from
 every member that was kept, never a score for every label.
@@ -30,7 +30,8 @@ from xmtc.errors import BadModelFolder, ConfigError, MissingExtra, XmtcError
 from xmtc.models.base import Model
 from xmtc.models.calibration import LIST_LENGTH
 from xmtc.models.config import PRUNE, Capabilities, ModelConfig, Shrinking
-from xmtc.models.ensemble.stacking import FEWEST, Stack, Table, choose
+from xmtc.models.ensemble.holdout import Holdout, split_holdout
+from xmtc.models.ensemble.stacking import Stack, Table, choose
 from xmtc.models.explanation import Explanation
 from xmtc.models.registry import CATALOGUE, make, model_class
 from xmtc.packing import WeightType
@@ -40,22 +41,9 @@ from xmtc.storage import FolderReader, FolderWriter
 if TYPE_CHECKING:
     from torch import nn
 
-#: A tenth of the documents is held out for the weights, but at least 500 (or a fifth, if that is less), at most 2000.
-MIN_HOLDOUT, MAX_HOLDOUT = 500, 2000
 BATCH = 4096
 MEMBERS = "members"
 ENSEMBLES = ("blend", "auto")
-
-
-def split_holdout(corpus: Corpus, seed: int) -> tuple[Corpus, Corpus | None]:
-    """(documents to train members on, documents to learn weights on), in blocks; all and none if there are too few.
-
-    >>> train, holdout = split_holdout(Corpus.of(["..."] * 3000, [["a"]] * 3000), seed=0)
-    >>> len(train), len(holdout)
-    (2490, 510)
-    """
-    size = min(MAX_HOLDOUT, max(len(corpus) // 10, min(MIN_HOLDOUT, len(corpus) // 5)))
-    return corpus.split(size, seed=seed, method="blocks") if size >= FEWEST else (corpus, None)
 
 
 class Ensemble(Model):
@@ -211,7 +199,7 @@ class Blend(Ensemble):
                 raise XmtcError("the models know different labels; train all of them on the same corpus")
         members = [{"model": model.name, "set": model.config.model_dump(mode="json")} for model in models]
         blend = cls(members=members)
-        blend._blend(names or _numbered([model.name for model in models]), list(models), valid)
+        blend._blend(names or _numbered([model.name for model in models]), list(models), Holdout.given(valid))
         largest = max(models, key=lambda model: model.train_documents_)
         blend.labels_, blend.training_ = largest._fitted(), largest.training_
         return blend
@@ -243,7 +231,9 @@ class Blend(Ensemble):
     def _fit(self, corpus: Corpus, valid: Corpus | None, checkpoints: Checkpoints) -> None:
         models = self._members()
         names = _numbered([model.name for model in models])
-        train, holdout = (corpus, valid) if valid is not None else split_holdout(corpus, self.config.seed)
+        train, holdout = (
+            (corpus, Holdout.given(valid)) if valid is not None else split_holdout(corpus, self.config.seed)
+        )
         checkpoints.put(MEMBERS, {"count": np.array([len(models)])})  # says whose pieces these are
 
         def fit(model: Model, documents: Corpus, at: int, suffix: str = "") -> Model:
@@ -257,15 +247,16 @@ class Blend(Ensemble):
             fresh = self._members()
             places = [models.index(member) for member in self.members_]
             self.members_ = [fit(fresh[at], corpus, at, "-again") for at in places]
+            self.stack_ = self.stack_.with_counts(corpus.label_counts)
 
-    def _blend(self, names: Sequence[str], models: Sequence[Model], valid: Corpus | None) -> None:
+    def _blend(self, names: Sequence[str], models: Sequence[Model], holdout: Holdout | None) -> None:
         """Learn the weights on documents that the models were not trained on."""
         choice = None
-        if valid is not None and len(valid):
+        if holdout is not None and len(holdout):
             labels = models[0]._fitted()
             assert labels.counts is not None
-            lists = [model.predict(valid, LIST_LENGTH) for model in models]
-            choice = choose(lists, valid.with_labels(labels), labels.counts)
+            lists = [model.predict(holdout.corpus, LIST_LENGTH) for model in models]
+            choice = choose(lists, holdout.with_labels(labels), labels.counts)
         if choice is None:
             self.adopt(names, models, None)
         else:

@@ -97,9 +97,10 @@ def _named(corpus: Corpus, seed: int) -> float:
 class Candidate:
     """A method with settings that `auto` may try.
 
-    `seconds` is what its training takes, `refusal` why it does not suit a corpus ("" if it does). A network improves
-    with time: it is tried if it gets at least the share `least` of its time, may be stopped early, and is not trained
-    again on all documents. `trainings` is the number of networks that it trains one after the other.
+    `seconds` is what training takes, without the time in which an encoder reads the documents, `refusal` why it does
+    not suit a corpus ("" if it does). A network improves with time: it is tried if it gets at least the share `least`
+    of its time, and may be stopped early. `trainings` is the number of networks that it trains one after the other,
+    `seeded` whether another seed makes another model.
     """
 
     name: str
@@ -110,6 +111,13 @@ class Candidate:
     network: bool = False
     least: float = 1.0
     trainings: Callable[[Facts], int] = lambda _: 1
+    seeded: bool = False
+
+    @property
+    def encoder(self) -> str | None:
+        """The encoder that reads its documents beforehand, if any."""
+        name: str | None = self.settings.get("encoder", {}).get("name")
+        return name
 
     def check_installed(self) -> None:
         """A MissingExtra if its training needs more than there is."""
@@ -153,23 +161,55 @@ def _ranking(facts: Facts) -> float:
     return 50 * facts.documents * (9e-7 * facts.words_a_document + 1.3e-7 * min(facts.labels, 100_000))
 
 
+def reading(facts: Facts) -> float:
+    """Seconds in which an encoder reads the beginning of each document, once for all methods that compare by it."""
+    return facts.documents * (3e-3 + 5e-5 * min(128.0, facts.words_a_document))
+
+
+def _dense(facts: Facts) -> float:
+    return 1 + 1e-4 * facts.documents
+
+
+MULTILINGUAL = {"encoder": {"name": "multilingual"}}
 PAIRS = {"ngrams": [1, 2], "min_chars": 1, "min_df": 2}
 LETTERS = {"letters": [3, 5], "min_chars": 1, "min_df": 3}
+#: What an extra is worth that is not installed, by its name.
+WORTH = {
+    "multilingual": "compares documents and names of labels by what they mean, across 16 languages",
+    "neural": "has networks, which learn what matters in a text, if there is an hour",
+}
 
-#: In no particular order: `auto` tries the cheapest first.
+#: In no particular order: see `xmtc.models.ensemble.search`.
 CANDIDATES: tuple[Candidate, ...] = (
     Candidate("prior", "prior", lambda _: 0.0),
     Candidate("knn", "knn", lambda facts: 0.3 + 4e-7 * facts.words),
     Candidate("names", "rocchio", lambda facts: 0.3 + 4e-7 * facts.words, {"documents": 0.0}, _names),
+    Candidate("mllm", "mllm", lambda facts: 3 + 8e-6 * facts.words, {}, _names),
     Candidate("rocchio", "rocchio", lambda facts: 0.3 + 2e-7 * facts.words * (2 + facts.labels_a_document)),
+    Candidate("knn, multilingual", "knn", _dense, {"search": {"vectors": "encoder"}, **MULTILINGUAL}, _texts),
+    Candidate("rocchio, multilingual", "rocchio", _dense, {"vectors": "encoder", **MULTILINGUAL}, _texts),
+    Candidate(
+        "names, multilingual", "rocchio", _dense, {"vectors": "encoder", "documents": 0.0, **MULTILINGUAL}, _texts
+    ),
+    Candidate(
+        "slice, multilingual",
+        "slice",
+        lambda facts: 1 + 1e-3 * facts.documents,
+        {"vectors": "encoder", **MULTILINGUAL},
+        _texts,
+    ),
     Candidate("dismec", "dismec", _one_vs_all),
     Candidate("dismec, word pairs", "dismec", lambda facts: 2.5 * _one_vs_all(facts), {"tfidf": PAIRS}, _texts),
     Candidate("dismec, letters", "dismec", lambda facts: 10 * _one_vs_all(facts), {"tfidf": LETTERS}, _texts),
-    Candidate("parabel", "parabel", _trees),
+    Candidate("parabel", "parabel", _trees, seeded=True),
     Candidate("parabel, given tree", "parabel", _trees, {"tree": "given", "trees": 1}, _parents),
-    Candidate("parabel, letters", "parabel", lambda facts: 8 * _trees(facts), {"tfidf": LETTERS}, _texts),
-    Candidate("bonsai", "bonsai", lambda facts: 2 * _trees(facts)),
-    Candidate("fasttext", "fasttext", lambda facts: 1 + 8e-7 * facts.pairs + 2e-5 * facts.words, {}, _few_labels),
-    Candidate("rank_ae", "rank_ae", _ranking, network=True, least=0.4, trainings=lambda _: 2),
-    Candidate("attentionxml", "attentionxml", _attention, {}, _texts, network=True, least=0.25, trainings=_levels),
+    Candidate("parabel, letters", "parabel", lambda facts: 8 * _trees(facts), {"tfidf": LETTERS}, _texts, seeded=True),
+    Candidate("bonsai", "bonsai", lambda facts: 2 * _trees(facts), seeded=True),
+    Candidate(
+        "fasttext", "fasttext", lambda facts: 1 + 8e-7 * facts.pairs + 2e-5 * facts.words, {}, _few_labels, seeded=True
+    ),
+    Candidate("rank_ae", "rank_ae", _ranking, network=True, least=0.4, trainings=lambda _: 2, seeded=True),
+    Candidate(
+        "attentionxml", "attentionxml", _attention, {}, _texts, network=True, least=0.25, trainings=_levels, seeded=True
+    ),
 )

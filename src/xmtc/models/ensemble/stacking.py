@@ -3,16 +3,18 @@
 Every label that some member lists for a document has three features per member: the log-odds of its calibrated score
 (by an isotonic curve, so that scores of any scale can be compared), the logarithm of its rank in the list, and whether
 the member does not list it. A logistic regression over these features and the logarithm of the label's training count
-has separate weights for head, middle and tail labels, regularised towards common ones: members differ in how much they
-are worth for frequent and for rare labels.
+has separate weights for head, middle and tail labels, and for those without a training document, regularised towards
+common ones: members differ in how much they are worth for frequent and for rare labels, and that a classifier does not
+list a label means nothing if it was never shown one.
 
 Everything is learned on validation documents, of which 500 are enough for at most some hundred weights. Which members
-to keep is decided by nDCG@5 on documents that the weights were not learned on (cross-fitting).
+to keep is decided by nDCG@5 on documents that the weights were not learned on (cross-fitting), and a blend is taken
+only if a paired test prefers it to its best member (see `xmtc.models.ensemble.holdout`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,10 +23,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import Csr
 from xmtc.labelspace.frequency_bands import frequency_bands
 from xmtc.models.calibration import Calibration, Floats, Isotonic, Platt, log_odds
+from xmtc.models.ensemble.holdout import FEWEST, Estimate, Holdout
 from xmtc.predictions import Predictions, ScoreKind
 
 #: Weights are learned on the first labels of each list: lower ones are never among the best of all.
@@ -32,10 +34,11 @@ LEARNED_FROM = 20
 FOLDS = 3
 #: A member must add this much nDCG@5, or it is not worth its time and memory.
 WORTH = 0.0005
-#: With fewer validation documents that have labels, nothing can be learned.
-FEWEST = 10
 K = 5
-BANDS = 3
+UNSEEN = 3  # band of the labels that no training document has, after head, middle and tail
+BAND_NAMES = ("head", "middle", "tail", "unseen")
+BANDS = len(BAND_NAMES)
+OLD_BANDS = 3  # those of models that were made before there was one for unseen labels
 #: L2 penalty of the common weights, and of a band's difference from them (features are standardised).
 L2, BAND_L2 = 1.0, 10.0
 MEMBER_FEATURES = 3  # log-odds, rank, missing
@@ -50,7 +53,8 @@ class Table:
 
     A score is NaN and a rank -1 where a member does not list the label. Rows rise by document, then by label.
 
-    >>> labels = Corpus.of([""], [["a", "b"]]).labels
+    >>> from xmtc.corpus.labels import LabelSet
+    >>> labels = LabelSet.of(["a", "b"])
     >>> one = Predictions(np.array([[1, 0]], np.int32), np.array([[0.9, 0.4]], np.float32), labels)
     >>> two = Predictions(np.array([[1, -1]], np.int32), np.array([[7.0, 0.0]], np.float32), labels)
     >>> table = Table.of([one, two])
@@ -161,6 +165,11 @@ class Stack:
         weights = learned[:, :-1] / std
         return cls(curves, np.column_stack([weights, learned[:, -1] - weights @ mean]), band, frequency)
 
+    def with_counts(self, counts: NDArray[np.int64]) -> Stack:
+        """The same weights for members that have learned from more documents since: labels may change their band."""
+        band, frequency = _of_labels(counts)
+        return replace(self, band=band, frequency=frequency)
+
     def log_odds(self, table: Table) -> Floats:
         """The log-odds that each row's label is relevant."""
         features = _features(table, self.curves, self.frequency)
@@ -196,15 +205,16 @@ class Stack:
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
             curves.append(Calibration.from_arrays(own))
         weights, band, frequency = arrays["weights"], arrays["band"], arrays["frequency"]
+        bands = OLD_BANDS if len(weights) == OLD_BANDS else BANDS
         for array, kind, shape in (
-            (weights, np.float64, (BANDS, MEMBER_FEATURES * members + 2)),
+            (weights, np.float64, (bands, MEMBER_FEATURES * members + 2)),
             (band, np.int8, (labels,)),
             (frequency, np.float32, (labels,)),
         ):
             if array.dtype != kind or array.shape != shape or not np.isfinite(array).all():
                 raise ValueError(f"an array of {array.dtype} {array.shape}, not finite numbers of {kind} {shape}")
-        if band.min(initial=0) < 0 or band.max(initial=0) >= BANDS:
-            raise ValueError(f"bands of labels go from 0 to {BANDS - 1}")
+        if band.min(initial=0) < 0 or band.max(initial=0) >= bands:
+            raise ValueError(f"bands of labels go from 0 to {bands - 1}")
         flag = arrays["as_it_is"]
         if flag.shape != (1,) or flag[0] not in (0, 1) or (flag[0] and members != 1):
             raise ValueError("only one member can answer as it is")
@@ -215,49 +225,97 @@ class Stack:
 class Choice:
     """Which members to keep, how to blend them, and nDCG@5 on validation documents, in 0..1.
 
-    `ndcg` is that of the choice, by cross-fitting if it is a blend; `alone` is that of each member.
+    `quality` is that of the choice, by cross-fitting if it is a blend, and `by_kind` that of each kind of documents;
+    `alone` is that of each member. `found` and `found_alone` are the shares of the documents' labels among the first
+    five, for each of BAND_NAMES (NaN where the documents have none). `pool` are the members whose blend is best,
+    whether the test prefers it to the best member or not yet: with one more it may.
     """
 
     kept: tuple[int, ...]
     stack: Stack
-    ndcg: float
+    quality: Estimate
+    by_kind: Mapping[str, Estimate]
     alone: tuple[float, ...]
+    pool: tuple[int, ...]
+    found: Floats
+    found_alone: tuple[Floats, ...]
+
+    @property
+    def ndcg(self) -> float:
+        """The expected nDCG@5."""
+        return self.quality.mean
 
 
-def choose(lists: Sequence[Predictions], valid: Corpus, counts: NDArray[np.int64]) -> Choice | None:
+def choose(
+    lists: Sequence[Predictions],
+    holdout: Holdout,
+    counts: NDArray[np.int64],
+    allowed: Callable[[Sequence[int]], bool] = lambda _: True,
+) -> Choice | None:
     """The best blend of members for validation documents; None if there are too few of them.
 
-    `lists` are each member's predictions for `valid`, whose labels have the members' ids; `counts` are the labels'
-    training documents. The blend of all members drops every member that it can do without. It is chosen only if it
-    beats the best member on documents that its weights were not learned on.
+    `lists` are each member's predictions for these documents, whose labels have the members' ids; `counts` are the
+    labels' training documents. The blend of all members drops every member that it can do without, and goes on dropping
+    the one that it misses least until it is `allowed`, as each member alone has to be. It is chosen only if a paired
+    test prefers it to the best member, on documents that its weights were not learned on.
     """
-    targets = valid.targets
+    targets = holdout.corpus.targets
     if np.count_nonzero(np.diff(targets.indptr)) < FEWEST:
         return None
     table = Table.of(lists, LEARNED_FROM)
     if not is_relevant(table, targets).any():
         return None
     singles = [table.members([at]) for at in range(len(lists))]
-    alone = tuple(float(ndcg(one, one.score[:, 0], targets).mean()) for one in singles)
+    each = [ndcg(one, one.score[:, 0], targets) for one in singles]
+    alone = tuple(float(values.mean()) for values in each)
     best = int(np.argmax(alone))
     kept = list(range(len(lists)))
-    blended = highest = _cross_fitted(table, targets, counts)
+    scores = _cross_fitted(table, targets, counts)
+    blended = ndcg(table, scores, targets)
+    highest = float(blended.mean())
     for member in np.argsort(alone, kind="stable").tolist():
         others = [at for at in kept if at != member]
-        if others and (without := _cross_fitted(table.members(others), targets, counts)) > highest - WORTH:
-            kept, blended, highest = others, without, max(highest, without)
-    part = table.members(kept)
+        if not others:
+            break
+        fewer = table.members(others)
+        without = ndcg(fewer, _cross_fitted(fewer, targets, counts), targets)
+        if without.mean() > highest - WORTH:
+            kept, blended, highest = others, without, max(highest, float(without.mean()))
+    while not allowed(kept):
+        smaller = [[at for at in kept if at != member] for member in kept]
+        parts = [table.members(others) for others in smaller]
+        each_smaller = [ndcg(part, _cross_fitted(part, targets, counts), targets) for part in parts]
+        blended, kept = max(zip(each_smaller, smaller, strict=True), key=lambda pair: float(pair[0].mean()))
+    pool = tuple(sorted({*kept, best}))
+    part, band = table.members(kept), _of_labels(counts)[0]
+    found_alone = tuple(found_by_band(one, one.score[:, 0], targets, band) for one in singles)
     stack = Stack.fit(part, is_relevant(part, targets), counts)
     in_hindsight = float(ndcg(part, stack.probabilities(part), targets).mean())
-    if min(blended, in_hindsight) > alone[best]:
-        return Choice(tuple(kept), stack, blended, alone)
-    only = singles[best]
-    curve = _curve(only.score[:, 0], is_relevant(only, targets))
-    return Choice((best,), Stack.single(curve, counts), alone[best], alone)
+    if in_hindsight > alone[best] and holdout.prefers(blended - each[best]):
+        found = found_by_band(part, _cross_fitted(part, targets, counts), targets, band)
+        quality, by_kind = holdout.mean(blended), holdout.means(blended)
+        return Choice(tuple(kept), stack, quality, by_kind, alone, pool, found, found_alone)
+    curve = _curve(singles[best].score[:, 0], is_relevant(singles[best], targets))
+    single = Stack.single(curve, counts)
+    quality, by_kind = holdout.mean(each[best]), holdout.means(each[best])
+    return Choice((best,), single, quality, by_kind, alone, pool, found_alone[best], found_alone)
 
 
-def _cross_fitted(table: Table, targets: Csr, counts: NDArray[np.int64]) -> float:
-    """nDCG@5 with weights that were learned on other documents; neighbours in the file stay together."""
+def found_by_band(table: Table, scores: NDArray[np.floating[Any]], targets: Csr, band: NDArray[np.int8]) -> Floats:
+    """The share of the documents' labels of each band that are among the first five; NaN where there are none."""
+    ids = table.top(scores, K)[0]
+    documents, places = np.nonzero(ids >= 0)
+    labels = ids[documents, places]
+    right = labels[targets[documents, labels] > 0] if len(labels) else labels
+    hits = np.bincount(band[right], minlength=BANDS)
+    known = targets.indices[targets.indices < len(band)]
+    there = np.bincount(band[known], minlength=BANDS)
+    shares: Floats = np.divide(hits, there, out=np.full(BANDS, np.nan), where=there > 0)
+    return shares
+
+
+def _cross_fitted(table: Table, targets: Csr, counts: NDArray[np.int64]) -> NDArray[np.float32]:
+    """A score of each row by weights learned on other documents; neighbours in the file stay together."""
     relevant = is_relevant(table, targets)
     fold = table.document * FOLDS // table.documents
     scores = np.zeros(len(table), np.float32)
@@ -265,7 +323,7 @@ def _cross_fitted(table: Table, targets: Csr, counts: NDArray[np.int64]) -> floa
         here = fold == at
         if relevant[~here].any() and here.any():
             scores[here] = Stack.fit(table.rows(~here), relevant[~here], counts).probabilities(table.rows(here))
-    return float(ndcg(table, scores, targets).mean())
+    return scores
 
 
 def _curve(scores: NDArray[np.float32], relevant: NDArray[np.bool_]) -> Calibration:
@@ -274,7 +332,8 @@ def _curve(scores: NDArray[np.float32], relevant: NDArray[np.bool_]) -> Calibrat
 
 
 def _of_labels(counts: NDArray[np.int64]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    return frequency_bands(counts).of_label, np.log1p(counts).astype(np.float32)
+    band = np.where(counts > 0, frequency_bands(counts).of_label, np.int8(UNSEEN))
+    return band, np.log1p(counts).astype(np.float32)
 
 
 def _features(table: Table, curves: Sequence[Calibration], frequency: NDArray[np.float32]) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +16,10 @@ from xmtc.corpus.strings import Strings
 from xmtc.labelspace.seen_labels import SeenLabels
 from xmtc.models.treaderxml.teacher import Teacher, knowledge, label_texts
 from xmtc.nn.encoders.settings import EncoderSettings
-from xmtc.search.neighbours import DocumentSearch, Neighbours
+from xmtc.search.neighbours import DocumentSearch, Neighbours, TextVectors
 from xmtc.search.sparse_index import SparseIndex
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.token_store import TokenStore
-
-if TYPE_CHECKING:
-    from xmtc.nn.encoders.embeddings import EncoderVectors
 
 LISTED = 5  # neighbours in an explanation
 NAMED = 50  # labels that a text is compared with by name
@@ -78,7 +74,7 @@ class NeighbourKnowledge:
     search: DocumentSearch | None  #: None if nothing is asked of neighbours
     teacher: Teacher | None = None
     ids: Strings | None = None  #: what the training documents are called
-    encoder: EncoderVectors | None = None  #: what makes `TReaderInputs.encoded`, if the network reads these
+    encoder: TextVectors | None = None  #: what makes `TReaderInputs.encoded`, if the network reads these
     names: SparseIndex | None = None  #: the labels' names and descriptions, if texts are compared with these
 
     @property
@@ -106,14 +102,14 @@ class NeighbourKnowledge:
 
         It computes on `device`, such as "auto".
         """
-        from xmtc.nn.encoders.embeddings import EncoderVectors
+        from xmtc.models.neighbour_vectors import encoder_vectors
 
         if settings is None:
             return None
-        self.encoder = EncoderVectors.pretrained(settings, device)
+        self.encoder = encoder_vectors(settings, device)
         kept = checkpoints.get("encoded")
         if kept is None:
-            kept = {"vectors": self.encoder.transform(corpus)}
+            kept = {"vectors": np.asarray(self.encoder.transform(corpus))}
             checkpoints.put("encoded", kept)
         vectors: NDArray[np.float32] = kept["vectors"]
         return vectors
@@ -223,13 +219,14 @@ class NeighbourKnowledge:
         self, folder: FolderReader, most_words: int, vocabulary: int, encoder: EncoderSettings | None = None
     ) -> None:
         """Take teacher, encoder and documents' names from a folder; BadModelFolder if they do not fit to the rest."""
-        from xmtc.nn.encoders.embeddings import EncoderVectors
+        from xmtc.models.neighbour_vectors import load_encoder
 
         documents, labels = self.targets.shape
         if encoder is not None:
-            searching = None if self.search is None else self.search.vectors
-            known = searching if isinstance(searching, EncoderVectors) else None
-            self.encoder = known or EncoderVectors.load(folder, encoder)
+            if self.search is not None and self.search.settings.vectors == "encoder":
+                self.encoder = self.search.vectors
+            else:
+                self.encoder = load_encoder(folder, encoder)
         if self.settings.neighbours:
             with folder.building("teacher"):
                 self.teacher = Teacher.from_arrays(folder.arrays("teacher"), labels, vocabulary)

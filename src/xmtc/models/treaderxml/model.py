@@ -281,17 +281,16 @@ class TReaderXml(Model):
         assert corpus.texts is not None
         tokens = self.tokenizer_.encode(corpus.texts, self.config.words.max_tokens)
         encoder = self.knowledge_.encoder
-        encoded = None if encoder is None else encoder.transform(corpus)
+        encoded = None if encoder is None else np.asarray(encoder.transform(corpus))
         return self.knowledge_.inputs(corpus, tokens, self.knowledge_.nearest(corpus, encoded), encoded)
 
     def _networks(self) -> list[nn.Module]:
-        from xmtc.nn.encoders.embeddings import EncoderVectors
+        from xmtc.models.neighbour_vectors import networks_of
 
         networks: list[nn.Module] = [self.scorer_.network]
         searching = None if self.knowledge_.search is None else self.knowledge_.search.vectors
         for reader in (self.knowledge_.encoder, searching):
-            if isinstance(reader, EncoderVectors) and reader.encoder not in networks:
-                networks.append(reader.encoder)
+            networks += [network for network in networks_of(reader) if network not in networks]
         return networks
 
     def _predict(self, corpus: Corpus, k: int) -> Predictions:

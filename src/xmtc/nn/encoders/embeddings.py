@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xmtc.corpus.corpus import Corpus
+from xmtc.corpus.strings import Strings
 from xmtc.errors import XmtcError
 from xmtc.nn.devices import device_called, place
 from xmtc.nn.encoders.encoder import Encoder, EncoderTexts, batches_of
@@ -16,6 +17,7 @@ from xmtc.nn.serialization import read_network, write_network
 from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.mean_embeddings import unit
 from xmtc.text.subword_tokenizer import SubwordTokenizer
+from xmtc.text.vector_cache import cached_vectors
 
 WEIGHTS = "search_encoder"
 
@@ -23,8 +25,9 @@ WEIGHTS = "search_encoder"
 class EncoderVectors:
     """Texts to unit vectors by an encoder; see `xmtc.search.neighbours.TextVectors`."""
 
-    def __init__(self, tokenizer: SubwordTokenizer, encoder: Encoder, max_tokens: int) -> None:
+    def __init__(self, tokenizer: SubwordTokenizer, encoder: Encoder, max_tokens: int, name: str | None = None) -> None:
         self.tokenizer, self.encoder, self.max_tokens = tokenizer, encoder, max_tokens
+        self.name = name  # under which several methods share its vectors; None: they do not
 
     @classmethod
     def pretrained(cls, settings: EncoderSettings, device: str = "cpu") -> EncoderVectors:
@@ -32,7 +35,7 @@ class EncoderVectors:
         found = load_pretrained(settings.name)
         encoder = Encoder.of(found, _plain(settings))
         place(encoder, device_called(device))
-        return cls(found.tokenizer, encoder, settings.max_tokens)
+        return cls(found.tokenizer, encoder, settings.max_tokens, f"{settings.name}-{settings.pooling}")
 
     @property
     def width(self) -> int:
@@ -43,7 +46,10 @@ class EncoderVectors:
         """The documents' vectors, (documents, width)."""
         if corpus.texts is None:
             raise XmtcError(f"this model was trained on texts, which {corpus.name} does not have")
-        texts = EncoderTexts(self.tokenizer.encode(corpus.texts, self.max_tokens))
+        return cached_vectors(self.name and f"{self.name}-{self.max_tokens}", corpus.texts, self._computed)
+
+    def _computed(self, documents: Strings) -> NDArray[np.float32]:
+        texts = EncoderTexts(self.tokenizer.encode(documents, self.max_tokens))
         with torch_threads(len(batches_of(texts))) as cores:  # a single text is read by all cores together
             return unit(self.encoder.vectors(texts, cores, "vectors of documents"))
 

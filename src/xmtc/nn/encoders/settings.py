@@ -20,9 +20,9 @@ class EncoderSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     name: str = Field("xlnet/xlnet-base-cased", min_length=1)
-    """A folder with the encoder's files, its name on the Hugging Face hub, or minilm (of the extra of this name)."""
+    """A folder with the encoder's files, its name on the Hugging Face hub, or an extra: minilm, multilingual."""
     max_tokens: PositiveInt = 128
-    """Read only so many tokens of a document, from its beginning."""
+    """Read only so many tokens of a document (words, with multilingual), from its beginning."""
     pooling: Literal["auto", "first", "last", "mean"] = "auto"
     """Which tokens make the document's vector: first, last, mean; auto: as the encoder was trained."""
     frozen_layers: Annotated[int, Field(ge=0)] = 0
