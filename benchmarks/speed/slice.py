@@ -2,9 +2,9 @@
 
     python -m benchmarks.speed.slice [--data DIR] [--corpus tibkat] [--documents N] [--methods slice,dismec]
 
-Documents become unit vectors of 300 numbers (`xmtc.text.projected_vectors`, fitted on the training documents), which
-both methods get as features. To reach: P@1 within a point of `dismec`, a fifth of its training time on `tibkat`, less
-than 1 ms for a prediction. `--methods sleec,annexml` are trained on the texts (`sleec` on `eurlex57k`: under 20
+Documents become unit vectors of 300 numbers (`xmtc.models.slice.projected_vectors`, fitted on the training documents),
+which both methods get as features. To reach: P@1 within a point of `dismec`, a fifth of its training time on `tibkat`,
+less than 1 ms for a prediction. `--methods sleec,annexml` are trained on the texts (`sleec` on `eurlex57k`: under 20
 minutes on two cores). `--documents` takes only so many training documents.
 """
 
@@ -19,7 +19,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.sparse import dense_csr
 from xmtc.evaluation.evaluate import evaluate
 from xmtc.models.registry import make
-from xmtc.text.projected_vectors import ProjectedVectors
+from xmtc.models.slice.projected_vectors import ProjectedVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5")

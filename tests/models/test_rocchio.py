@@ -10,6 +10,7 @@ from xmtc.corpus.corpus import Corpus
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import ConfigError, XmtcError
 from xmtc.models.rocchio import Rocchio, with_names
+from xmtc.search.sparse_index import SparseIndex
 from xmtc.text.tfidf import TfIdf
 
 LABELS = LabelSet.of(["f", "w", "n"], names=["Fruit", "Weather", "Night sky"], alternatives=[["orchard"], [], []])
@@ -55,8 +56,9 @@ def test_explanation_adds_up() -> None:
 
 
 def test_small_weights_are_dropped() -> None:
-    full, few = (Rocchio(smallest=smallest).fit(CORPUS) for smallest in (0.0, 0.9))
-    assert few.index_.columns.nnz < full.index_.columns.nnz
+    full, few = (Rocchio(smallest=smallest).fit(CORPUS).index_ for smallest in (0.0, 0.9))
+    assert isinstance(full, SparseIndex) and isinstance(few, SparseIndex)
+    assert few.columns.nnz < full.columns.nnz
 
 
 def test_features_have_no_names() -> None:

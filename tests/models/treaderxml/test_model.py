@@ -133,7 +133,7 @@ def test_an_encoder_reads_beside_the_network(
     model = TReaderXml(**settings).fit(corpus)
     assert read == [len(corpus)], "training documents are read once, also if the search needs their vectors"
     assert share_right(model, corpus) > 0.8
-    assert model.knowledge_.encoder is not None
+    assert isinstance(model.knowledge_.encoder, EncoderVectors)
     assert model._networks() == [model.scorer_.network, model.knowledge_.encoder.encoder]
     assert model.scorer_.network.bottleneck.in_features == 2 * SMALL["words"]["dimensions"] + 16
     model.save(tmp_path / "model")

@@ -41,12 +41,12 @@ from xmtc.corpus.sparse import make_csr, unit_rows, with_columns
 from xmtc.errors import ConfigError, XmtcError
 from xmtc.labelspace.label_features import label_vectors
 from xmtc.labelspace.tree import LabelTree, build_tree, complete_tree, given_tree
-from xmtc.labelspace.tree_file import read_tree_file
 from xmtc.models.config import ROUND, Capabilities
 from xmtc.models.explanation import Explanation
 from xmtc.models.fasttext.features import Inputs
 from xmtc.models.fasttext.label_trees import first_scores, flat_trees, nodes_of
 from xmtc.models.fasttext.mean_vectors import STRETCH, MeanVectors, MeanVectorsConfig, grouped
+from xmtc.models.fasttext.tree_file import read_tree_file
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
 from xmtc.seeding import derived_seed

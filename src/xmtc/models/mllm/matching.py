@@ -21,7 +21,7 @@ from xmtc.corpus.labels import LabelSet
 from xmtc.corpus.strings import Strings, digests
 from xmtc.kernels.utf8_words import folded_terms
 from xmtc.kernels.word_sequence import word_sequence
-from xmtc.text.stemming import stems
+from xmtc.models.mllm.stemming import stems
 from xmtc.text.word_rules import WordRules
 
 RULES = WordRules()

@@ -37,10 +37,10 @@ from xmtc.models.explanation import Explanation
 from xmtc.models.mllm.binned_logistic import BinnedLogistic
 from xmtc.models.mllm.candidates import FEATURES, PAIRS, Candidates, LabelFacts
 from xmtc.models.mllm.matching import RULES, Ints, Terms
+from xmtc.models.mllm.stemming import STEMMERS, check_languages
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import track
 from xmtc.storage import FolderReader, FolderWriter
-from xmtc.text.stemming import STEMMERS, check_languages
 
 TOGETHER = 2048  # texts that are matched at a time
 MOST_EXAMPLES = 1_000_000  # candidates that the regression learns from; facts about labels are of all documents

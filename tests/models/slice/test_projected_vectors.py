@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import XmtcError
-from xmtc.text.projected_vectors import ProjectedVectors
+from xmtc.models.slice.projected_vectors import ProjectedVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 TEXTS = ["red apple pie", "green apple pie", "blue sky today", "grey sky today", "red sky"]

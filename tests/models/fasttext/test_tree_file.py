@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from xmtc.corpus.labels import LabelSet
 from xmtc.errors import BadInput
-from xmtc.labelspace.tree_file import read_tree_file
+from xmtc.models.fasttext.tree_file import read_tree_file
 
 LABELS = LabelSet.of(["a", "b", "two words"])
 

@@ -48,6 +48,7 @@ from xmtc.models.base import Model
 from xmtc.models.config import ROUND, Capabilities, ModelConfig
 from xmtc.models.explanation import Explanation, strongest
 from xmtc.models.neighbour_vectors import check_vectors, fit_vectors, load_vectors, networks_of
+from xmtc.models.slice.projected_vectors import ProjectedVectors
 from xmtc.nn.encoders.settings import EncoderSettings
 from xmtc.predictions import Predictions, ScoreKind
 from xmtc.progress import progress
@@ -61,7 +62,6 @@ from xmtc.storage import FolderReader, FolderWriter
 from xmtc.text.document_features import DocumentVectors
 from xmtc.text.embedding_table import WordSettings
 from xmtc.text.mean_embeddings import MeanVectors, unit
-from xmtc.text.projected_vectors import ProjectedVectors
 from xmtc.text.tfidf import TfIdfSettings
 
 if TYPE_CHECKING:

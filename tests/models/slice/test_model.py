@@ -14,7 +14,7 @@ import xmtc
 from xmtc.corpus.corpus import Corpus
 from xmtc.errors import ConfigError, OutOfMemory
 from xmtc.models.dismec import Dismec
-from xmtc.models.slice import Slice, TrainLabels
+from xmtc.models.slice.model import Slice, TrainLabels
 
 TOPICS = {"sea": "ship sail wave harbour", "sky": "cloud wind rain storm", "kitchen": "bread oven flour butter"}
 
