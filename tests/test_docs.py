@@ -159,7 +159,7 @@ def test_table_beside_other_programs_says_what_failed_and_what_is_doubtful(make_
     costs = {"train s": 75.0, "batch ms": 0.5, "peak MB": 120.0}
     cells = ("toy", "omikuji", "50.00 / 40.00 / 30.25", "45.00", "20.00", "1:15*")
     assert make_docs.program("toy", {**row, **costs}) == cells
-    assert make_docs.program("toy", {**row, **costs}, costs=True) == (*cells, "0.50*", "–", "–", "120 MB")
+    assert make_docs.program("toy", {**row, **costs}, costs=True) == (*cells, "0.50*", "–", "–", "120 MB", "–")
     failed = {"title": "`auto`", "budget": "5m", "problem": "could not be installed", **facts}
     assert make_docs.program("toy", failed) == ("toy", "`auto`, 5m", "could not be installed", "–", "–", "–")
     found = {"about": {"machine": "2 cores", "numpy": "2.4.6"}, "corpora": {"toy": {"a": row, "b": failed}}}
