@@ -77,7 +77,7 @@ FILES: dict[str, Case] = {
 MODELS: dict[str, Case] = {
     "make(None)": (lambda _: make(None), "by its name, such as 'knn', not None"),
     "make(class)": (lambda _: make(xmtc.Corpus), "by its name"),
-    "make('')": (lambda _: make(""), "there is no model ''; there are: prior"),
+    "make('')": (lambda _: make(""), "there is no model ''; `xmtc models` lists the"),
     "make(KNN)": (lambda _: make("KNN"), "did you mean 'knn'"),
     "an unknown setting": (lambda _: make("knn", neighbors=3), "did you mean 'neighbours'"),
     "an unknown setting of a group": (lambda _: make("knn", tfidf={"min_dff": 1}), "did you mean 'tfidf.min_df'"),

@@ -46,8 +46,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 R = TypeVar("R")
 SLOW_SECONDS = 2.0
-#: What numba would share among threads beside `prange`, in functions of its own that take time to compile.
-ARRAY_WORK = ("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion")
 
 if numba.config.THREADING_LAYER == "default":  # else the user has chosen
     numba.config.THREADING_LAYER = "forksafe"
@@ -87,9 +85,7 @@ def jitted(parallel: bool = False, relaxed: bool = False, inlined: bool = False)
             return np.errstate(all="ignore")(function)  # as in compiled code
         # A function typed into a prompt has no file to keep a cache beside.
         has_file = not function.__code__.co_filename.startswith("<")
-        options: dict[str, Any] = {"parallel": False, "nogil": True, "inline": "always" if inlined else "never"}
-        if parallel:
-            options["parallel"] = {**dict.fromkeys(ARRAY_WORK, False), "prange": True}  # a new one: numba empties it
+        options: dict[str, Any] = {"parallel": parallel, "nogil": True, "inline": "always" if inlined else "never"}
         if relaxed:
             options |= {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": not inlined}
         kernel = numba.njit(**options)(function)

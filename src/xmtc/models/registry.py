@@ -72,7 +72,7 @@ def model_class(name: str) -> type[Model]:
         raise ConfigError(f"a model is made by its name, such as 'knn', not {described(name)}")
     if name not in CATALOGUE:
         close = difflib.get_close_matches(name.lower(), CATALOGUE, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(CATALOGUE)}"
+        hint = f"did you mean {close[0]!r}?" if close else f"`xmtc models` lists the {len(CATALOGUE)} that there are"
         raise ConfigError(f"there is no model {name!r}; {hint}")
     module, class_name = CATALOGUE[name].split(":")
     found: type[Model] = getattr(importlib.import_module(module), class_name)
