@@ -44,6 +44,7 @@ FAMILIES = {
     **dict.fromkeys(("sleec", "annexml", "slice"), "local_embedding"),
     **dict.fromkeys(("xml_cnn", "bow_cnn"), "xml_cnn"),
     **dict.fromkeys(("x_transformer", "lightxml"), "transformers"),
+    **dict.fromkeys(("mlc2seq", "sgm", "su4mlc"), "seq2seq"),
     "extremetext": "fasttext",
     **dict.fromkeys(("blend", "auto"), "ensembles"),
 }
