@@ -17,7 +17,7 @@ FAST_TESTS := tests/corpus tests/text tests/labelspace tests/search tests/evalua
               tests/test_recipes.py tests/test_storage.py tests/test_errors.py tests/test_predictions.py
 FAST_MODELS := prior or knn or dismec
 
-.PHONY: help demo test test-fast test-core test-neural test-pythons test-lowest test-annif test-image check package bench bench-speed bench-serve docs clean
+.PHONY: help demo test test-fast test-core test-neural test-pythons test-lowest test-cluster test-annif test-image check package bench bench-speed bench-serve docs clean
 help:
 	@echo "make demo   train on the shipped corpus and tag some documents"
 	@echo "make test   run all tests"
@@ -26,6 +26,7 @@ help:
 	@echo "make test-neural  the wheel with the extra neural, in a venv of its own: a network, an encoder"
 	@echo "make test-pythons  the same with every Python from 3.11 to 3.13 that there is (minutes; not in CI)"
 	@echo "make test-lowest  the same with the oldest libraries that the core allows (minutes; not in CI)"
+	@echo "make test-cluster  three nodes of Ray, and one that is lost (minutes; not in CI)"
 	@echo "make test-annif  the core installs and works beside Annif, as its backend and as its server (minutes; not in CI)"
 	@echo "make test-image  the steps of the Dockerfile, then on a read-only root (root only, minutes; not in CI)"
 	@echo "make check  formatting, lint, types, the rule which room imports which"
@@ -78,6 +79,11 @@ test-pythons: $(STAMP)
 test-lowest: $(STAMP)
 	@echo "==> the core alone, the oldest libraries"
 	@tools/wheel_tests.sh $(BIN)/python .venv-core-lowest tools/lowest.txt core $(CORE_TESTS)
+
+# Not a part of CI: a minute or two on an idle machine, and on a busy one Ray's nodes answer too late now and then.
+test-cluster: $(STAMP)
+	@echo "==> three nodes of Ray on this machine"
+	@XMTC_CLUSTER_TESTS=1 $(BIN)/python -m pytest -n 0 tests/cluster
 
 test-annif: $(STAMP)
 	@echo "==> the core beside Annif"

@@ -10,7 +10,7 @@ from contract_corpus import small_corpus
 
 import xmtc
 from xmtc.cli import main
-from xmtc.cluster.planning import Plan, pickled_size, plan
+from xmtc.cluster.planning import Plan, moved_size, plan
 from xmtc.errors import OutOfMemory
 from xmtc.models.registry import make
 
@@ -37,7 +37,7 @@ def test_memory_limits_how_many_work_at_once() -> None:
 def test_the_size_of_what_moves_is_that_of_its_arrays() -> None:
     corpus = small_corpus()
     assert corpus.texts is not None
-    assert pickled_size(corpus.texts[:10]) < pickled_size(corpus.texts) / 5, "a view moves only its own strings"
+    assert moved_size(corpus.texts[:10]) < moved_size(corpus.texts) / 5, "a view moves only its own strings"
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

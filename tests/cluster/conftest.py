@@ -15,6 +15,9 @@ from xmtc.corpus.corpus import Corpus, label_matrix
 from xmtc.corpus.labels import LabelSet
 from xmtc.executor import LocalExecutor, using
 
+#: Three nodes on two cores beside other tests answer too late now and then: `make test-cluster` runs these alone.
+collect_ignore = [] if os.environ.get("XMTC_CLUSTER_TESTS") else ["test_three_nodes.py"]
+
 NODE = {"num_cpus": 1, "memory": 2 << 30, "object_store_memory": 80 << 20, "include_dashboard": False}
 
 

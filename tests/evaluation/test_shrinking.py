@@ -149,8 +149,8 @@ def test_fitting_again_forgets_it(dismec: Model, tmp_path: Path) -> None:
     assert model.weight_type == "float32" and "shrunk" not in model.training_
 
 
-def test_ensembles_shrink_their_members(valid: Corpus, tmp_path: Path) -> None:
-    train = documents(300, 0)
+def test_ensembles_shrink_their_members(tmp_path: Path) -> None:
+    train, valid = documents(300, 0), documents(1000, 1)  # so many that a blend is preferred to its best member
 
     def blend_of(*names: str) -> Model:
         return Blend.of([make(name).fit(train) for name in names], valid)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import pickle
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
@@ -102,7 +102,7 @@ class RayExecutor:
 
         try:
             # Copied, since the object store of this machine could not hold all of a model.
-            found: list[Any] = pickle.loads(pickle.dumps(ray.get(answer), 5))
+            found: list[Any] = deepcopy(ray.get(answer))
             return found
         except RayTaskError as error:
             if not isinstance(error.cause, MemoryError):
